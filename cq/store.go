@@ -1,0 +1,113 @@
+package cq
+
+import (
+	"context"
+	"iter"
+)
+
+// Reader serves any number of goroutines, beside one Appender. Nothing in it creates a queue or writes a byte: asking for
+// an unknown queue leaves no trace on disk or in memory (F17, F27 of the format notes).
+type Reader interface {
+	// Kind names the store.
+	Kind() Kind
+	// Queue returns the queue of that key; false when the store holds no such queue. It never creates one.
+	Queue(k Key) (Queue, bool)
+	// Queues yields a snapshot of the keys present, in no order. A queue is present when it ever had a slot: an empty
+	// but advanced queue is, a bare directory is not.
+	Queues() iter.Seq[Key]
+	// DispatchFrom returns the physical offset from which dispatch has to resume so that the store lacks nothing: every
+	// record that ends at or below it has its unit. It is -1 when the store cannot tell (no unit, no checkpoint).
+	// One meaning for all kinds: the end of a record, never its start (F1, F28).
+	DispatchFrom() int64
+}
+
+// Queue reads one queue. Safe for concurrent use. A Queue stays usable until its store is closed, then every call
+// answers ErrClosed.
+type Queue interface {
+	Key() Key
+	// Bounds returns the current limits. It reads a bounded number of units (binary search for Min), never all of them.
+	// A queue whose content contradicts itself answers a *CorruptError that names file (or row) and place.
+	Bounds() (Bounds, error)
+	// Read copies units of consecutive slots beginning at from into dst and returns how many it copied. It stops at Max,
+	// at the end of dst, or where the next slot holds no unit (a hole, or pre-blank filler); it may also stop earlier
+	// (at the end of a file), so a caller loops until it has what it wants or n is 0.
+	//
+	//	n > 0          dst[:n] are the units of slots from .. from+n-1
+	//	n == 0, nil    slot from lies in the queue but holds no unit (hole, filler)
+	//	*RangeError    from < 0, or from >= Max; matches ErrOffsetOutOfRange
+	//	*CorruptError  the stored unit is impossible (size <= 0, negative position)
+	//
+	// Slots below Bounds.Min are answered as long as the unit is still stored: Min says what can be served, Read what is
+	// there. The tags code is the stored one, with an ext address already resolved when the extension unit is found.
+	Read(from int64, dst []Unit) (n int, err error)
+}
+
+// Appender is fed by one goroutine alone, in physical order.
+type Appender interface {
+	// Append adds units. It keeps no reference to batch. For each entry, against the queue's max:
+	//
+	//	QueueOffset == max      stored
+	//	QueueOffset <  max      a repeat: accepted without writing when it equals what is stored, otherwise a
+	//	                        *ConflictError; a repeat of a slot that is no longer stored (expired) is accepted
+	//	QueueOffset >  max      *GapError; nothing of that entry is written (F5: never at the wrong slot)
+	//	queue not present       the queue begins at QueueOffset (filler below it where the format needs some)
+	//
+	// On error the entries before the failing one are stored, it and those after it are not. Nil means accepted in order
+	// and readable by this process; durable only after Flush. The error of a failed write is sticky: every later Append
+	// answers it.
+	Append(ctx context.Context, batch []Entry) error
+	// Flush returns when everything accepted before the call is durable.
+	Flush(ctx context.Context) error
+}
+
+// Run is a contiguous piece of one queue: Units[i] belongs to slot From+i.
+type Run struct {
+	Key   Key
+	From  int64
+	Units []Unit
+}
+
+// QueueEnd is what Publish makes visible for one queue.
+type QueueEnd struct {
+	Key Key
+	// Min is the first slot written, or Max for a queue of which no record is left in the log.
+	Min int64
+	// MinPhyOffset is the physical offset of the unit at Min; for an empty but advanced queue, the log's min.
+	MinPhyOffset int64
+	// Max is the next slot to be assigned; > 0.
+	Max int64
+	// LastPhyOffset is the start of the last real unit's record, or 0 when no real unit is left.
+	LastPhyOffset int64
+}
+
+// Importer is the bulk side of a store, used by migrate. One goroutine at a time.
+//
+// Between the first Import and Publish the queues being built need not be readable; what RocketMQ sees in that time is
+// at most the state before the import plus units it cannot reach.
+type Importer interface {
+	// Import stores whole runs. A slot that already holds a unit is overwritten (an import may be repeated after a
+	// kill). Runs of one call are of distinct queues, in any order; over calls the runs of one queue come in ascending slot order.
+	// The first run of a queue says where the queue begins. When it returns nil the units are durable. The units are not
+	// kept. The file kind resolves nothing: Unit.TagsCode is stored as given.
+	Import(ctx context.Context, runs []Run) error
+	// Publish makes the queues visible with these ends, never lowering the max of a queue that is already present, and
+	// records that every record ending at or below dispatchFrom has its unit. Durable when it returns nil. Repeatable.
+	Publish(ctx context.Context, ends []QueueEnd, dispatchFrom int64) error
+	// DropQueue removes a queue with all its units: used only on a target, on request. Absent queue: nil.
+	DropQueue(ctx context.Context, k Key) error
+}
+
+// Store is what each kind implements; callers ask for the smaller roles.
+type Store interface {
+	Reader
+	Appender
+	// Progress returns three physical offsets, each the end of a record: accepted by Append, readable by Reader, durable
+	// on disk; accepted >= readable >= durable. -1 stands for none.
+	Progress() (accepted, readable, durable int64)
+	// TruncateDirty removes every unit whose record starts at or above phyOffset, so that no dirty unit survives a
+	// restart (F30). Not concurrent with Append. Queues below phyOffset are not touched. A queue that loses all its
+	// units keeps no trace.
+	TruncateDirty(ctx context.Context, phyOffset int64) error
+	// Close flushes nothing by itself beyond what was accepted; it releases every resource and is idempotent.
+	Close() error
+}
