@@ -1,0 +1,179 @@
+package mappedfile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// unmapped is the state of a file without a mapping; a state >= 0 counts the holders of its mapping.
+const unmapped = -1
+
+// File is one file of a Queue.
+type File struct {
+	q    *Queue
+	from int64
+	size int64
+
+	// state goes from unmapped to 1 under mu, when region and data are set; from 0 to unmapped under mu, when they are
+	// taken away. Between values >= 0 it moves without a lock.
+	state  atomic.Int64
+	gone   atomic.Pointer[error] // why the file can no longer be held; nil while it can
+	recent atomic.Bool           // held since the clock's hand last passed
+
+	mu     sync.Mutex // mapping and unmapping; never waits for I/O of another file
+	region *mmap.Region
+	data   []byte
+	slot   int // place in the ring, guarded by mappings
+
+	// Of a writable queue, guarded by Queue.mu.
+	reservedTo int64 // blocks are reserved up to here (in-file), counted from reservedAt
+	reservedAt int64
+	dirty      bool
+}
+
+// From returns the position of the file's first byte.
+func (f *File) From() int64 { return f.from }
+
+// Size returns the length of the file in bytes, the same for all files of a queue.
+func (f *File) Size() int64 { return f.size }
+
+// End returns the position just past the file.
+func (f *File) End() int64 { return f.from + f.size }
+
+// Path returns the path of the file.
+func (f *File) Path() string { return filepath.Join(f.q.dir, Name(f.from)) }
+
+// Hold maps the file if it is not mapped and returns its bytes, all of them. They stay valid until the matching Release,
+// whatever happens to the queue meanwhile: Close, Truncate and the removal of the file wait with unmapping for the last
+// holder. Bytes of a read-only queue must not be written to.
+//
+// Errors: ErrClosed or ErrRemoved; ErrLimit when as many files as may be mapped are held at this moment; otherwise why the
+// file cannot be opened or mapped (a file that became shorter than its queue's FileSize included). Call Release only
+// after success.
+func (f *File) Hold() ([]byte, error) {
+	for {
+		n := f.state.Load()
+		if n < 0 {
+			return f.holdSlow()
+		}
+		if f.state.CompareAndSwap(n, n+1) {
+			break
+		}
+	}
+	if err := f.gone.Load(); err != nil {
+		f.Release()
+		return nil, fmt.Errorf("hold %s: %w", f.Path(), *err)
+	}
+	f.touch()
+	return f.data, nil
+}
+
+func (f *File) touch() {
+	if !f.recent.Load() {
+		f.recent.Store(true)
+	}
+}
+
+func (f *File) holdSlow() ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.gone.Load(); err != nil {
+		return nil, fmt.Errorf("hold %s: %w", f.Path(), *err)
+	}
+	// Only detach takes a mapping away, and it needs mu: a mapping seen here stays.
+	if f.region != nil {
+		f.state.Add(1)
+		f.touch()
+		return f.data, nil
+	}
+	if err := reserve(); err != nil {
+		return nil, fmt.Errorf("hold %s: %w", f.Path(), err)
+	}
+	r, err := f.mapFile()
+	if err != nil {
+		unreserve()
+		return nil, err
+	}
+	f.region, f.data = r, r.Bytes()
+	enter(f)
+	f.touch()
+	f.state.Store(1)
+	return f.data, nil
+}
+
+func (f *File) mapFile() (*mmap.Region, error) {
+	flags := os.O_RDONLY
+	if f.q.writable {
+		flags = os.O_RDWR
+	}
+	h, err := os.OpenFile(f.Path(), flags, 0)
+	if err != nil {
+		return nil, fmt.Errorf("hold mapped file: %w", err)
+	}
+	r, err := mmap.Map(h, f.size, f.q.writable)
+	_ = h.Close() // the mapping keeps the file
+	return r, err
+}
+
+// Release gives back one Hold. The bytes must not be touched afterwards.
+func (f *File) Release() {
+	switch n := f.state.Add(-1); {
+	case n < 0:
+		panic(fmt.Sprintf("mappedfile: %s released more often than held", f.Path()))
+	case n == 0 && f.gone.Load() != nil:
+		f.unmapIdle()
+	}
+}
+
+// Advise passes advice about bytes [off, off+n) of the file to the kernel. The caller holds the file.
+func (f *File) Advise(off, n int64, a mmap.Advice) error {
+	if f.state.Load() <= 0 {
+		panic(fmt.Sprintf("mappedfile: advise %s without holding it", f.Path()))
+	}
+	return f.region.Advise(off, n, a)
+}
+
+// retire makes Hold fail with err and unmaps the file, now or when its last holder releases it.
+func (f *File) retire(err error) {
+	f.gone.CompareAndSwap(nil, &err)
+	f.unmapIdle()
+}
+
+func (f *File) unmapIdle() {
+	if v, ok := f.detach(false); ok {
+		leave(f)
+		v.unmap()
+	}
+}
+
+// victim is a mapping that was taken from its file and has no holder.
+type victim struct{ region *mmap.Region }
+
+func (v victim) unmap() {
+	// The only error of munmap is a wrong address, which Region rules out.
+	if err := v.region.Unmap(); err != nil {
+		panic(err)
+	}
+}
+
+// detach takes the mapping from a file without holders. The table of mappings calls it with try set, as it holds its own
+// lock then and holdSlow takes the two in the other order.
+func (f *File) detach(try bool) (victim, bool) {
+	if !try {
+		f.mu.Lock()
+	} else if !f.mu.TryLock() {
+		return victim{}, false
+	}
+	defer f.mu.Unlock()
+	if f.region == nil || !f.state.CompareAndSwap(0, unmapped) {
+		return victim{}, false
+	}
+	v := victim{f.region}
+	f.region, f.data = nil, nil
+	return v, true
+}

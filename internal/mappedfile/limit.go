@@ -1,0 +1,129 @@
+package mappedfile
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// defaultMaxMapCount is Linux's own default of vm.max_map_count, used when the system does not tell its own.
+const defaultMaxMapCount = 65530
+
+// mappings is the process's table of mapped files. Evicting is by the clock algorithm, which approximates "least recently
+// used" and costs a holder one flag and no lock: the hand passes over the ring, a file used since its last visit is spared
+// once, an idle one is unmapped.
+var mappings struct {
+	sync.Mutex
+	limit int // 0: not decided yet
+	used  int // places taken: len(ring) and those being mapped right now
+	ring  []*File
+	hand  int
+}
+
+// SetLimit bounds how many files of all queues of this process are mapped at a time. n <= 0 restores the default: half of
+// vm.max_map_count, since the Go runtime, RocksDB and others map memory too. Descriptors need no bound, none is kept. A
+// lower limit takes effect as files are mapped.
+func SetLimit(n int) {
+	mappings.Lock()
+	defer mappings.Unlock()
+	mappings.limit = max(n, 0)
+}
+
+// Usage returns how many files are mapped and how many may be.
+func Usage() (mapped, limit int) {
+	mappings.Lock()
+	defer mappings.Unlock()
+	return mappings.used, limitLocked()
+}
+
+func limitLocked() int {
+	if mappings.limit == 0 {
+		mappings.limit = systemLimit("/proc/sys/vm/max_map_count")
+	}
+	return mappings.limit
+}
+
+func systemLimit(path string) int {
+	n := 0
+	if b, err := os.ReadFile(path); err == nil {
+		n, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+	}
+	if n <= 0 {
+		n = defaultMaxMapCount
+	}
+	return max(n/2, 1)
+}
+
+// reserve takes one place, unmapping idle files for it if it has to.
+func reserve() error {
+	var victims []victim
+	err := func() error {
+		mappings.Lock()
+		defer mappings.Unlock()
+		for limit := limitLocked(); mappings.used >= limit; {
+			v, ok := evictLocked()
+			if !ok {
+				return fmt.Errorf("%w: %d files are held, %d may be mapped", ErrLimit, mappings.used, limit)
+			}
+			victims = append(victims, v)
+		}
+		mappings.used++
+		return nil
+	}()
+	for _, v := range victims { // outside the lock: unmapping 1 GiB takes 10 ms and more
+		v.unmap()
+	}
+	return err
+}
+
+// unreserve gives a place back that reserve took and enter did not fill.
+func unreserve() {
+	mappings.Lock()
+	defer mappings.Unlock()
+	mappings.used--
+}
+
+// enter puts a file that was just mapped into the ring; its place was reserved.
+func enter(f *File) {
+	mappings.Lock()
+	defer mappings.Unlock()
+	f.slot = len(mappings.ring)
+	mappings.ring = append(mappings.ring, f)
+}
+
+// leave takes a file out of the ring and gives its place back.
+func leave(f *File) {
+	mappings.Lock()
+	defer mappings.Unlock()
+	leaveLocked(f)
+}
+
+func leaveLocked(f *File) {
+	last := len(mappings.ring) - 1
+	moved := mappings.ring[last]
+	mappings.ring[f.slot] = moved
+	moved.slot = f.slot
+	mappings.ring[last] = nil
+	mappings.ring = mappings.ring[:last]
+	mappings.used--
+}
+
+// evictLocked unhooks one idle file. Two rounds suffice: the first clears the flags of all idle files.
+func evictLocked() (victim, bool) {
+	for range 2 * len(mappings.ring) {
+		if mappings.hand >= len(mappings.ring) {
+			mappings.hand = 0
+		}
+		f := mappings.ring[mappings.hand]
+		if f.state.Load() == 0 && !f.recent.Swap(false) {
+			if v, ok := f.detach(true); ok {
+				leaveLocked(f)
+				return v, true
+			}
+		}
+		mappings.hand++
+	}
+	return victim{}, false
+}

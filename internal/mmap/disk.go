@@ -1,0 +1,127 @@
+package mmap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Preallocate reserves blocks for bytes [off, off+n) of f and extends the file when it is shorter, so that a full disk is
+// an error here and not a SIGBUS at a store into a mapping. Bytes already there are kept. A filesystem that cannot reserve
+// answers an error that matches errors.ErrUnsupported; the file is then unchanged.
+func Preallocate(f *os.File, off, n int64) error {
+	err := control(f, func(fd int) error {
+		return retryEINTR(func() error { return unix.Fallocate(fd, 0, off, n) })
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return fmt.Errorf("reserve %d bytes of %s at %d: %w", n, f.Name(), off, err)
+	}
+	return nil
+}
+
+// Erase makes bytes [off, off+n) of f read as zero without changing the length of the file, and gives their blocks back
+// where the filesystem can. The range must lie within the file. It is durable after Datasync. Mappings of the file see the
+// zeros at once.
+func Erase(f *os.File, off, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	err := control(f, func(fd int) error {
+		return retryEINTR(func() error {
+			return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n)
+		})
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		err = writeZeros(f, off, n)
+	}
+	if err != nil {
+		return fmt.Errorf("erase %d bytes of %s at %d: %w", n, f.Name(), off, err)
+	}
+	return nil
+}
+
+func writeZeros(f *os.File, off, n int64) error {
+	zeros := make([]byte, min(n, 1<<20))
+	for n > 0 {
+		w, err := f.WriteAt(zeros[:min(n, int64(len(zeros)))], off)
+		if err != nil {
+			return err
+		}
+		off, n = off+int64(w), n-int64(w)
+	}
+	return nil
+}
+
+// Datasync makes the content of f durable, with the metadata needed to read it back (its length), but not its times. It
+// covers stores made through mappings. After an error nothing can be said about any write since the last success: the
+// kernel may have dropped the pages, so the caller must not try again and believe a later success.
+func Datasync(f *os.File) error {
+	err := control(f, func(fd int) error {
+		return retryEINTR(func() error { return unix.Fdatasync(fd) })
+	})
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// SyncDir makes the entries of a directory durable: files created in, removed from or renamed into it.
+func SyncDir(dir string) error {
+	return onDir(dir, "sync directory", func(d *os.File) error { return d.Sync() })
+}
+
+// SyncFS makes everything written to the filesystem that holds dir durable. One call is cheaper than a sync per file when
+// there are thousands of files.
+func SyncFS(dir string) error {
+	return onDir(dir, "sync filesystem of", func(d *os.File) error {
+		return control(d, func(fd int) error { return retryEINTR(func() error { return unix.Syncfs(fd) }) })
+	})
+}
+
+func onDir(dir, action string, call func(*os.File) error) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", action, dir, err)
+	}
+	err = call(d)
+	_ = d.Close() // read-only
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", action, dir, err)
+	}
+	return nil
+}
+
+// FreeBytes returns how many bytes an unprivileged process may still write to the filesystem that holds dir.
+func FreeBytes(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil //nolint:unconvert // Bsize is narrower on some architectures
+}
+
+// control runs fn on the descriptor of f, which cannot be closed meanwhile.
+func control(f *os.File, fn func(fd int) error) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := c.Control(func(fd uintptr) { inner = fn(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+func retryEINTR(fn func() error) error {
+	for {
+		if err := fn(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
