@@ -1,0 +1,234 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/tandemq/tandemmq/internal/mappedfile"
+)
+
+// Layout tells where things lie below a store's root. It opens and creates nothing.
+//
+//	path                                       what                                             written by
+//	commitlog/<20 digits>                      log files, all of one size                       RocketMQ, Generate
+//	consumequeue/<topic>/<queueId>/<20 digits> file queues, 20-byte units                       RocketMQ, cq/file
+//	consumequeue_ext/<topic>/<queueId>/...     their extension units                            RocketMQ
+//	batchconsumequeue/<topic>/<queueId>/...    queues of batch topics, 46-byte units            RocketMQ
+//	consumequeue/CURRENT and others            RocksDB queues, shared layout                    RocketMQ, cq/rocks
+//	consumequeue_rocksdb/CURRENT and others    RocksDB queues, separate layout                  RocketMQ, cq/rocks
+//	checkpoint                                 48 bytes of times and positions (Checkpoint)     RocketMQ, this package
+//	abort                                      there while a process runs, and after it died    RocketMQ, Generate
+//	lock                                       its first byte carries the lock                  RocketMQ, this package
+//	config/topics.json                         the broker's topics                              RocketMQ, Generate
+//	tandemmq/                                  our own state, unknown to RocketMQ               migrate
+//
+// Source: StorePathConfigHelper, 5.5.0.
+type Layout struct {
+	// Root is the store directory (storePathRootDir).
+	Root string
+}
+
+// NewLayout returns the layout of the store at root.
+func NewLayout(root string) Layout { return Layout{Root: filepath.Clean(root)} }
+
+// CommitLogDir holds the log files.
+func (l Layout) CommitLogDir() string { return filepath.Join(l.Root, "commitlog") }
+
+// ConsumeQueueDir holds the file queues, and RocksDB's files in the shared layout.
+func (l Layout) ConsumeQueueDir() string { return filepath.Join(l.Root, "consumequeue") }
+
+// ExtDir holds the extension files of file queues.
+func (l Layout) ExtDir() string { return filepath.Join(l.Root, "consumequeue_ext") }
+
+// BatchQueueDir holds the queues of batch topics.
+func (l Layout) BatchQueueDir() string { return filepath.Join(l.Root, "batchconsumequeue") }
+
+// StateDir holds what this module keeps about the store.
+func (l Layout) StateDir() string { return filepath.Join(l.Root, "tandemmq") }
+
+// CheckpointPath is the file that ReadCheckpoint reads.
+func (l Layout) CheckpointPath() string { return filepath.Join(l.Root, "checkpoint") }
+
+// AbortPath is the file that marks an unclean end.
+func (l Layout) AbortPath() string { return filepath.Join(l.Root, "abort") }
+
+// LockPath is the file that carries the lock.
+func (l Layout) LockPath() string { return filepath.Join(l.Root, "lock") }
+
+// TopicsPath is the broker's topic table.
+func (l Layout) TopicsPath() string { return filepath.Join(l.Root, "config", "topics.json") }
+
+// RocksLayout names the two places RocketMQ knows for its RocksDB consume queues.
+type RocksLayout string
+
+// The two places. A broker is told by useSeparateStorePathForRocksdbCQ, and refuses to start on the wrong one.
+const (
+	RocksShared   RocksLayout = "shared"   // consumequeue/, beside file queues; the default of 5.5.0
+	RocksSeparate RocksLayout = "separate" // consumequeue_rocksdb/; useSeparateStorePathForRocksdbCQ=true
+)
+
+// RocksDir returns the RocksDB directory of that layout.
+func (l Layout) RocksDir(r RocksLayout) string {
+	if r == RocksSeparate {
+		return filepath.Join(l.Root, "consumequeue_rocksdb")
+	}
+	return l.ConsumeQueueDir()
+}
+
+// currentFile is the file RocksDB keeps in every database; it decides where the database is.
+const currentFile = "CURRENT"
+
+// FindRocks tells where the store's RocksDB consume queues are: where a regular file CURRENT lies. found is false when
+// there is none. A store with one in both places is one that RocketMQ refuses, and an error here.
+//
+// Source: RocksDBConsumeQueueStore constructor, 5.5.0.
+func (l Layout) FindRocks() (dir string, layout RocksLayout, found bool, err error) {
+	for _, r := range []RocksLayout{RocksShared, RocksSeparate} {
+		st, err := os.Stat(filepath.Join(l.RocksDir(r), currentFile))
+		if missing(err) {
+			continue
+		}
+		if err != nil {
+			return "", "", false, fmt.Errorf("look for RocksDB consume queues: %w", err)
+		}
+		if !st.Mode().IsRegular() {
+			continue
+		}
+		if found {
+			return "", "", false, fmt.Errorf("look for RocksDB consume queues: both %s and %s hold a database (a file %s); RocketMQ opens neither: move the one that is not in use away",
+				dir, l.RocksDir(r), currentFile)
+		}
+		dir, layout, found = l.RocksDir(r), r, true
+	}
+	return dir, layout, found, nil
+}
+
+// HasAbort tells whether the store was left without a clean end.
+func (l Layout) HasAbort() (bool, error) {
+	_, err := os.Stat(l.AbortPath())
+	if missing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for the abort mark: %w", err)
+	}
+	return true, nil
+}
+
+// HasFileQueues tells whether any file queue with a queue file is there. It stops at the first.
+func (l Layout) HasFileQueues() (bool, error) {
+	has := false
+	err := walkQueueTree(l.ConsumeQueueDir(), func(string) bool {
+		has = true
+		return false
+	})
+	return has, err
+}
+
+// BatchTopics returns, sorted, the topics that have batch queues (queue type BatchCQ): such queues have no form in RocksDB.
+func (l Layout) BatchTopics() ([]string, error) {
+	var topics []string
+	err := walkQueueTree(l.BatchQueueDir(), func(topic string) bool {
+		if n := len(topics); n == 0 || topics[n-1] != topic {
+			topics = append(topics, topic)
+		}
+		return true
+	})
+	slices.Sort(topics)
+	return topics, err
+}
+
+// walkQueueTree calls visit with the topic of each directory dir/<topic>/<queueId> that holds a queue file with bytes in
+// it, topic after topic, until visit returns false. A missing dir is an empty one.
+func walkQueueTree(dir string, visit func(topic string) bool) error {
+	topics, err := listDirs(dir)
+	if err != nil {
+		return err
+	}
+	for _, topic := range topics {
+		ids, err := listDirs(filepath.Join(dir, topic))
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := strconv.ParseInt(id, 10, 32); err != nil {
+				continue // RocketMQ skips these too
+			}
+			has, err := hasSegment(filepath.Join(dir, topic, id))
+			if err != nil {
+				return err
+			}
+			if has && !visit(topic) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// listDirs returns the names of dir's sub-directories, none when dir is missing.
+func listDirs(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// hasSegment tells whether dir holds a mapped file that is not empty.
+func hasSegment(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, fmt.Errorf("list queue files: %w", err)
+	}
+	for _, e := range entries {
+		if _, ok := mappedfile.ParseName(e.Name()); !ok || !e.Type().IsRegular() {
+			continue
+		}
+		st, err := e.Info()
+		if err != nil {
+			return false, fmt.Errorf("list queue files: %w", err)
+		}
+		if st.Size() > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// missing tells whether err says that a path is not there, be it itself or a directory on the way.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// CheckRoot tells in clear words when root cannot be a store directory: not there, no directory, or without a CommitLog.
+func (l Layout) CheckRoot() error {
+	st, err := os.Stat(l.Root)
+	if missing(err) {
+		return fmt.Errorf("open store %s: no such directory", l.Root)
+	}
+	if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	if !st.IsDir() {
+		return fmt.Errorf("open store %s: not a directory", l.Root)
+	}
+	if _, err := os.Stat(l.CommitLogDir()); missing(err) {
+		return fmt.Errorf("open store %s: no RocketMQ store (it has no directory commitlog)", l.Root)
+	} else if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	return nil
+}
