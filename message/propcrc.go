@@ -1,0 +1,99 @@
+package message
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// PropertyCRCSize is the length in bytes of the checksum property, separators included.
+const PropertyCRCSize = len(emptyPropertyCRC)
+
+// emptyPropertyCRC is the checksum property before PutPropertyCRC fills in its digits.
+const emptyPropertyCRC = PropertyCRC + "\x01" + "0000000000" + "\x02"
+
+const propertyCRCDigits = 10
+
+// PutPropertyCRC computes the checksum property of a finished record, which is exactly rec, into its last 20 bytes. The encoder
+// calls it; who patches a field of an encoded record afterwards has to call it again.
+//
+//	end-20  8   "__CRC32#"
+//	end-12  1   0x01
+//	end-11  10  decimal digits of the CRC-32 (IEEE, top bit cleared) of all bytes before end-20, the lowest digit first, zeros
+//	            behind the highest
+//	end-1   1   0x02
+//
+// It panics when rec is shorter than 20 bytes.
+//
+// Source: CommitLog.DefaultAppendMessageCallback, UtilAll.crc32ToString and MessageDecoder.createCrc32, 5.5.0.
+func PutPropertyCRC(rec []byte) {
+	split := len(rec) - PropertyCRCSize
+	crc := checksum(rec[:split])
+	tail := rec[split:]
+	copy(tail, emptyPropertyCRC)
+	digits := tail[len(PropertyCRC)+1:][:propertyCRCDigits]
+	for i := range digits {
+		digits[i] = byte('0' + crc%10)
+		crc /= 10
+	}
+}
+
+// VerifyPropertyCRC checks the checksum property of the record at the start of b, which Decode has accepted. A record without
+// the property, or with it elsewhere than at its end, fails like one with a wrong checksum: a *DecodeError of class
+// ErrCorrupt. So call it only on logs that a broker wrote with the option that adds it.
+//
+// Source: CommitLog.checkMessageAndReturnSize with forceVerifyPropCRC, 5.5.0.
+func VerifyPropertyCRC(b []byte) error {
+	size := 0
+	if len(b) >= 4 {
+		size = int(int32(binary.BigEndian.Uint32(b)))
+	}
+	if size < MinRecordSize+PropertyCRCSize || size > len(b) {
+		return &DecodeError{ErrCorrupt, "propertyCRC", atTotalSize, int64(size), MinRecordSize + int64(PropertyCRCSize)}
+	}
+	split := size - PropertyCRCSize
+	tail := b[split:size]
+	want := checksum(b[:split])
+	got := int64(0)
+	for i := propertyCRCDigits - 1; i >= 0; i-- {
+		d := tail[len(PropertyCRC)+1+i] - '0'
+		if d > 9 {
+			return &DecodeError{ErrCorrupt, "propertyCRC", split, -1, int64(want)}
+		}
+		got = got*10 + int64(d)
+	}
+	if !hasPrefix(tail, PropertyCRC+"\x01") || tail[PropertyCRCSize-1] != propertySeparator {
+		return &DecodeError{ErrCorrupt, "propertyCRC", split, -1, int64(want)}
+	}
+	if got != int64(want) {
+		return &DecodeError{ErrCorrupt, "propertyCRC", split, got, int64(want)}
+	}
+	return nil
+}
+
+// appendWithoutCRC appends the property string without its checksum property, ended by a separator unless it is empty.
+func appendWithoutCRC(dst, properties []byte) []byte {
+	for len(properties) > 0 {
+		e, rest, _ := bytes.Cut(properties, separator)
+		if properties = rest; isCRCElement(e) {
+			continue
+		}
+		dst = append(dst, e...)
+		dst = append(dst, propertySeparator)
+	}
+	return dst
+}
+
+// sizeWithoutCRC returns the number of bytes appendWithoutCRC appends.
+func sizeWithoutCRC(properties []byte) (n int) {
+	for len(properties) > 0 {
+		e, rest, _ := bytes.Cut(properties, separator)
+		if properties = rest; !isCRCElement(e) {
+			n += len(e) + 1
+		}
+	}
+	return n
+}
+
+var separator = []byte{propertySeparator}
+
+func isCRCElement(e []byte) bool { return hasPrefix(e, PropertyCRC+"\x01") }
