@@ -44,6 +44,5 @@ done
 [ "$count" -gt 0 ] || die "nothing to take over in $from"
 
 mkdir -p "$data"
-rm -f "$data"/*.gz
 install -m 644 "$stage"/* "$data"/
 printf 'gen-golden: %d files in tests/golden/testdata\n' "$count"

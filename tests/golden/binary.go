@@ -1,0 +1,71 @@
+package golden
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// runLimit bounds one run of the binary: the stores here are small, so one that takes longer hangs.
+const runLimit = 2 * time.Minute
+
+// Binary is a tandemmq built for the tests of one package.
+type Binary struct{ path string }
+
+// Result is one finished run.
+type Result struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+// Build compiles tandemmq into dir, with the build settings of the environment the test itself was built in.
+func Build(dir string) (*Binary, error) {
+	b := &Binary{path: filepath.Join(dir, "tandemmq")}
+	cmd := exec.Command("go", "build", "-o", b.path, "github.com/tandemq/tandemmq/cmd/tandemmq")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build tandemmq: %w\n%s", err, out)
+	}
+	return b, nil
+}
+
+// Run runs tandemmq and returns whatever its exit code; failing to run, or not ending in time, fails the test.
+func (b *Binary) Run(tb testing.TB, args ...string) Result {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, b.path, args...)
+	cmd.WaitDelay = 5 * time.Second
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	require.NoError(tb, ctx.Err(), "tandemmq %v did not end within %v", args, runLimit)
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(tb, err, "tandemmq %v", args)
+	}
+	return Result{Code: cmd.ProcessState.ExitCode(), Stdout: out.String(), Stderr: errs.String()}
+}
+
+// MustRun runs tandemmq and fails the test unless it exits with 0.
+func (b *Binary) MustRun(tb testing.TB, args ...string) Result {
+	tb.Helper()
+	r := b.Run(tb, args...)
+	require.Zero(tb, r.Code, "tandemmq %v\nstdout:\n%s\nstderr:\n%s", args, r.Stdout, r.Stderr)
+	return r
+}
+
+// Dump runs `store dump` on one kind of queue.
+func (b *Binary) Dump(tb testing.TB, dir, kind string) Dump {
+	tb.Helper()
+	r := b.MustRun(tb, "store", "dump", "--store", dir, "--cq", kind)
+	e, err := ParseDump([]byte(r.Stdout))
+	require.NoError(tb, err, "dump of %s queues", kind)
+	return e
+}
