@@ -98,6 +98,8 @@ type Record struct {
 	Body       []byte
 	Topic      []byte
 	Properties []byte
+
+	Raw []byte // the whole record, TotalSize bytes
 }
 
 // Decode reads the record at the start of b, which may go on behind it. On error r is left as it was. Never panics,
@@ -214,6 +216,7 @@ func (r *Record) Decode(b []byte, checkCRC bool) error {
 	r.Body = body
 	r.Topic = topic
 	r.Properties = last[2:]
+	r.Raw = b
 	return nil
 }
 
