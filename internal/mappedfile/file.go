@@ -15,9 +15,10 @@ const unmapped = -1
 
 // File is one file of a Queue.
 type File struct {
-	q    *Queue
-	from int64
-	size int64
+	q       *Queue
+	from    int64
+	size    int64
+	release func() // f.Release, made once so that Releaser allocates nothing
 
 	// state goes from unmapped to 1 under mu, when region and data are set; from 0 to unmapped under mu, when they are
 	// taken away. Between values >= 0 it moves without a lock.
@@ -128,6 +129,20 @@ func (f *File) Release() {
 	case n == 0 && f.gone.Load() != nil:
 		f.unmapIdle()
 	}
+}
+
+// Releaser returns Release as a function value, for those who hand a hold on. It allocates nothing.
+func (f *File) Releaser() func() { return f.release }
+
+// NextData returns the first range [from, to) at or above byte off of the file that may hold bytes other than zero; both are
+// Size when only holes follow. See mmap.NextData.
+func (f *File) NextData(off int64) (from, to int64, err error) {
+	h, err := os.Open(f.Path())
+	if err != nil {
+		return 0, 0, fmt.Errorf("find data in mapped file: %w", err)
+	}
+	defer func() { _ = h.Close() }() // read-only
+	return mmap.NextData(h, off)
 }
 
 // Advise passes advice about bytes [off, off+n) of the file to the kernel. The caller holds the file.

@@ -79,6 +79,7 @@ func Open(dir string, o Options) (*Queue, error) {
 func (q *Queue) newFile(from int64) *File {
 	f := &File{q: q, from: from, size: q.fileSize.Load()}
 	f.state.Store(unmapped)
+	f.release = f.Release
 	return f
 }
 

@@ -57,6 +57,34 @@ func writeZeros(f *os.File, off, n int64) error {
 	return nil
 }
 
+// NextData returns the first range [from, to) at or above off in which f may hold bytes other than zero, as far as the
+// filesystem knows: ranges that it left out are holes, or reserved and never written, and read as zero. from == to == the
+// length of the file when nothing but holes follow. A filesystem that keeps no holes answers everything from off on. It moves the
+// file position of f.
+func NextData(f *os.File, off int64) (from, to int64, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, 0, fmt.Errorf("find data in %s: %w", f.Name(), err)
+	}
+	size := st.Size()
+	if off >= size {
+		return size, size, nil
+	}
+	from, err = f.Seek(off, unix.SEEK_DATA)
+	if err == nil {
+		to, err = f.Seek(from, unix.SEEK_HOLE)
+	}
+	switch {
+	case err == nil:
+		return from, to, nil
+	case errors.Is(err, unix.ENXIO): // no data at or above off
+		return size, size, nil
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
+		return off, size, nil
+	}
+	return 0, 0, fmt.Errorf("find data in %s at %d: %w", f.Name(), off, err)
+}
+
 // Datasync makes the content of f durable, with the metadata needed to read it back (its length), but not its times. It
 // covers stores made through mappings. After an error nothing can be said about any write since the last success: the
 // kernel may have dropped the pages, so the caller must not try again and believe a later success.
