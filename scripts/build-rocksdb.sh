@@ -105,15 +105,15 @@ tree_digest() (
 unpack() {
 	local tmp=$WORK/unpack tops digest
 	rm -rf "$tmp" && mkdir -p "$tmp"
-	tar -xzf "$1" -C "$tmp" --no-same-owner --no-same-permissions || { say "cannot unpack $1"; return 1; }
+	tar -xzf "$1" -C "$tmp" --no-same-owner --no-same-permissions || { say "cannot unpack $1" >&2; return 1; }
 	tops=("$tmp"/*)
 	if [ ${#tops[@]} != 1 ] || [ ! -d "${tops[0]}" ]; then
-		say "$1 does not hold exactly one folder"
+		say "$1 does not hold exactly one folder" >&2
 		return 1
 	fi
 	digest=$(tree_digest "${tops[0]}")
 	if [ "$digest" != "$ROCKSDB_TREE_SHA256" ]; then
-		say "$1 is not RocksDB $ROCKSDB_VERSION as pinned: tree digest $digest, want $ROCKSDB_TREE_SHA256"
+		say "$1 is not RocksDB $ROCKSDB_VERSION as pinned: tree digest $digest, want $ROCKSDB_TREE_SHA256" >&2
 		return 1
 	fi
 	mv -T "${tops[0]}" "$WORK/src"
