@@ -1,0 +1,167 @@
+package migrate
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tandemq/tandemmq/cq"
+)
+
+// Fingerprint says logically what a verification covered. It holds no file times and no file contents: any open of the
+// directory by a broker rewrites those without changing a queue.
+type Fingerprint struct {
+	LogMin             int64     `json:"logMin"`
+	LogEnd             int64     `json:"logEnd"`
+	Queues             int       `json:"queues"`
+	Units              int64     `json:"units"`
+	Digest             string    `json:"digest"` // SHA-256 over the certificate's queue lines
+	SourceDispatchFrom int64     `json:"sourceDispatchFrom"`
+	TargetDispatchFrom int64     `json:"targetDispatchFrom"`
+	Time               time.Time `json:"time"`
+}
+
+// certLine is one queue of the certificate.
+type certLine struct {
+	Topic        string `json:"topic"`
+	QueueID      int32  `json:"queueId"`
+	Min          int64  `json:"min"`
+	Max          int64  `json:"max"`
+	MinPhyOffset int64  `json:"minPhyOffset"`
+	CRC          uint32 `json:"cqCrc32"` // CRC-32 over the 20-byte units of [min, max)
+	Side         string `json:"side"`    // "both", or "target"
+}
+
+func (p *proof) line() certLine {
+	return certLine{p.key.Topic, p.key.QueueID, p.bounds.Min, p.bounds.Max, p.bounds.MinPhyOffset, p.crc, p.side}
+}
+
+// writeLines writes the queue lines of a certificate, sorted by topic and queue id.
+func writeLines(w io.Writer, proofs []proof) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for i := range proofs {
+		if err := enc.Encode(proofs[i].line()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func digest(proofs []proof) string {
+	h := sha256.New()
+	_ = writeLines(h, proofs) // a hash accepts every write
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// writeCertificate stores the queue lines durably, before the state says that they are there.
+func (v *verification) writeCertificate() (err error) {
+	path := filepath.Join(v.m.dir.StateDir, CertificateFileName)
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return fmt.Errorf("write certificate: %w", err)
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	err = writeLines(w, v.proofs)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+		return fmt.Errorf("write certificate %s: %w", path, err)
+	}
+	return syncDir(v.m.dir.StateDir)
+}
+
+// changedSince compares what was just found with the certificate and says in words what changed, a bounded number of
+// queues by name.
+func (v *verification) changedSince(was *Fingerprint, now Fingerprint) []string {
+	var r []string
+	add := func(what string, a, b any) {
+		if a != b {
+			r = append(r, fmt.Sprintf("%s was %v when verified and is %v now", what, a, b))
+		}
+	}
+	add("the log's min offset", was.LogMin, now.LogMin)
+	add("the log's end", was.LogEnd, now.LogEnd)
+	add("the number of queues", was.Queues, now.Queues)
+	add("the number of units", was.Units, now.Units)
+	add("the dispatch position of the source", was.SourceDispatchFrom, now.SourceDispatchFrom)
+	add("the dispatch position of the target", was.TargetDispatchFrom, now.TargetDispatchFrom)
+	if was.Digest != now.Digest {
+		r = append(r, v.changedQueues()...)
+	}
+	return r
+}
+
+const maxNamedQueues = 10
+
+func (v *verification) changedQueues() []string {
+	path := filepath.Join(v.m.dir.StateDir, CertificateFileName)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []string{"the certificate file is gone"}
+	}
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer f.Close() //nolint:errcheck // read only
+	old := make(map[cq.Key]certLine)
+	dec := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
+	for {
+		var l certLine
+		if err := dec.Decode(&l); err != nil {
+			if !errors.Is(err, io.EOF) {
+				return []string{fmt.Sprintf("the certificate %s cannot be read: %v", path, err)}
+			}
+			break
+		}
+		old[cq.Key{Topic: l.Topic, QueueID: l.QueueID}] = l
+	}
+	var r []string
+	n := 0
+	say := func(format string, a ...any) {
+		if n++; n <= maxNamedQueues {
+			r = append(r, fmt.Sprintf(format, a...))
+		}
+	}
+	for i := range v.proofs {
+		p := &v.proofs[i]
+		l, ok := old[p.key]
+		delete(old, p.key)
+		switch {
+		case !ok:
+			say("queue %s is new", p.key)
+		case l != p.line():
+			say("queue %s was [%d, %d) with checksum %d and is [%d, %d) with checksum %d", p.key, l.Min, l.Max, l.CRC, p.bounds.Min, p.bounds.Max, p.crc)
+		}
+	}
+	for k := range old {
+		say("queue %s is gone", k)
+	}
+	if n > maxNamedQueues {
+		r = append(r, fmt.Sprintf("and %d more queues", n-maxNamedQueues))
+	}
+	if n == 0 {
+		r = append(r, "the certificate file is not the one this state was saved with")
+	}
+	return r
+}

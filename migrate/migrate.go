@@ -1,0 +1,241 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+)
+
+// RocksLayout says where the RocksDB side of a store lies.
+type RocksLayout string
+
+// The layouts that RocketMQ 5.5.0 knows (useSeparateStorePathForRocksdbCQ).
+const (
+	LayoutShared   RocksLayout = "shared"   // <root>/consumequeue, beside the topic directories
+	LayoutSeparate RocksLayout = "separate" // <root>/consumequeue_rocksdb
+)
+
+// Target is the side that is written.
+type Target interface {
+	cq.Store
+	cq.Importer
+}
+
+// Compactor is implemented by targets that leave work for later while they are filled.
+type Compactor interface {
+	// Compact merges what the import left unmerged; progress gets bytes done and the estimate of all.
+	Compact(ctx context.Context, progress func(done, total int64)) error
+}
+
+// Directory is one store directory as migrate needs it. cmd/tandemmq fills it in, with the store's exclusive lock held;
+// this package takes no lock of its own.
+type Directory struct {
+	Root     string         // store root, for messages
+	StateDir string         // where the state file lives; created when first written
+	Log      *commitlog.Log // open for reading
+
+	Unclean     bool            // the abort mark is there
+	BatchTopics []string        // topics with batch queues, which RocksDB cannot hold
+	KnownTopics map[string]bool // topics of config/topics.json; nil when the file is absent or unreadable
+
+	RocksFound  bool        // a RocksDB directory exists
+	RocksLayout RocksLayout // of the existing one, else the one to be created
+	FileFound   bool        // there is at least one file queue
+	CQFileSize  int64       // bytes of a queue file: read off the directory, else the one to be created
+
+	FreeBytes func() (int64, error) // free space where the target will lie
+
+	// OpenReader opens a side read-only. OpenTarget opens it for writing, creating it when absent. RemoveTarget removes
+	// a side that OpenTarget created, when nothing that was there before is in it.
+	OpenReader   func(kind cq.Kind) (cq.Store, error)
+	OpenTarget   func(kind cq.Kind) (Target, error)
+	RemoveTarget func(kind cq.Kind) error
+
+	// SetLogicsPosition records in the store's checkpoint file the start of the last record whose file unit is durable,
+	// and its store time (logicsPhysicalOffset, logicsMsgTimestamp). Used when reads move to the file side.
+	SetLogicsPosition func(phyOffset, storeTimestampMs int64) error
+}
+
+// found tells whether the side of that kind exists.
+func (d *Directory) found(k cq.Kind) bool {
+	if k == cq.KindRocks {
+		return d.RocksFound
+	}
+	return d.FileFound
+}
+
+// Options of a Migrator. Zero values mean the defaults named.
+type Options struct {
+	// To is the side to migrate to; default cq.KindRocks.
+	To cq.Kind
+	// Missing says what to do about queues the source lacks; default MissingRefuse.
+	Missing MissingQueues
+	// AcceptTornTail treats bytes after the last record that are no record as the end of the log.
+	AcceptTornTail bool
+	// ReplaceTarget lets the backfill drop queues (and stale units) that only the target has.
+	ReplaceTarget bool
+	// Restart begins the backfill anew instead of resuming.
+	Restart bool
+	// ChunkUnits is how many units one import takes; default 2,000,000 (64 MB of memory twice).
+	ChunkUnits int
+	// Samples is about how many records verification decodes over all queues, at least two for each; default 100,000.
+	Samples int
+	// Version of the tool, for the audit trail.
+	Version string
+	// Progress is told about long work; nil: nobody is.
+	Progress Progress
+	// Logger gets what is worth keeping; nil: discard.
+	Logger *slog.Logger
+}
+
+// Progress shows long work.
+type Progress interface {
+	// Phase ends the piece of work before it and begins one of total units (0: unknown; unit is "bytes" or a plural
+	// noun). The function returned is told what is done so far, from any goroutine.
+	Phase(name string, total int64, unit string) (update func(done int64))
+}
+
+type noProgress struct{}
+
+func (noProgress) Phase(string, int64, string) func(int64) { return func(int64) {} }
+
+// Migrator runs the steps of a migration over one directory. Not for concurrent use.
+type Migrator struct {
+	dir   Directory
+	opt   Options
+	state *State
+	now   func() time.Time
+}
+
+// New loads the state of the directory.
+func New(dir Directory, o Options) (*Migrator, error) {
+	if o.To == "" {
+		o.To = cq.KindRocks
+	}
+	if o.To != cq.KindRocks && o.To != cq.KindFile {
+		return nil, fmt.Errorf("migrate to %q: the sides are %s and %s", o.To, cq.KindRocks, cq.KindFile)
+	}
+	if o.Missing == "" {
+		o.Missing = MissingRefuse
+	}
+	if o.ChunkUnits <= 0 {
+		o.ChunkUnits = 2_000_000
+	}
+	if o.Samples <= 0 {
+		o.Samples = 100_000
+	}
+	if o.Progress == nil {
+		o.Progress = noProgress{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	st, err := LoadState(dir.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	return &Migrator{dir: dir, opt: o, state: st, now: time.Now}, nil
+}
+
+// State returns a copy of the state as it was last loaded or saved.
+func (m *Migrator) State() State { return *m.state }
+
+func other(k cq.Kind) cq.Kind {
+	if k == cq.KindRocks {
+		return cq.KindFile
+	}
+	return cq.KindRocks
+}
+
+// from is the source of a new migration.
+func (m *Migrator) from() cq.Kind { return other(m.opt.To) }
+
+// done tells whether the migration asked for has already been cut over.
+func (m *Migrator) done() bool {
+	return m.state.Phase == PhaseCutover && m.state.To == m.opt.To
+}
+
+func (m *Migrator) actor() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, _ := os.Hostname()
+	return strings.TrimSpace(fmt.Sprintf("%s@%s pid %d tandemmq %s", name, host, os.Getpid(), m.opt.Version))
+}
+
+// advance applies event to the state and makes it durable.
+func (m *Migrator) advance(event Event, note string) error {
+	if err := m.state.apply(event, m.actor(), note, m.now()); err != nil {
+		return err
+	}
+	return m.state.save(m.dir.StateDir)
+}
+
+// RefusedError tells that a step was not begun, and every reason why. Nothing was changed.
+type RefusedError struct {
+	Step    string   `json:"step"`
+	Reasons []string `json:"reasons"`
+}
+
+func (e *RefusedError) Error() string {
+	if len(e.Reasons) == 1 {
+		return fmt.Sprintf("%s refused: %s", e.Step, e.Reasons[0])
+	}
+	return fmt.Sprintf("%s refused for %d reasons:\n  - %s", e.Step, len(e.Reasons), strings.Join(e.Reasons, "\n  - "))
+}
+
+// ExitCode is 1: failed.
+func (e *RefusedError) ExitCode() int { return 1 }
+
+// DifferentError tells that something was compared and found different, or a store was found damaged.
+type DifferentError struct {
+	Step     string    `json:"step"`
+	Findings *Findings `json:"findings"`
+	// Advice says what to do next; may be empty.
+	Advice string `json:"advice,omitempty"`
+}
+
+func (e *DifferentError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s found %s", e.Step, e.Findings.Summary())
+	for _, f := range e.Findings.First {
+		b.WriteString("\n  - ")
+		b.WriteString(f.String())
+	}
+	if n := e.Findings.Len() - int64(len(e.Findings.First)); n > 0 {
+		fmt.Fprintf(&b, "\n  ... and %d more", n)
+	}
+	if e.Advice != "" {
+		b.WriteString("\n" + e.Advice)
+	}
+	return b.String()
+}
+
+// ExitCode is 3: verified and found different.
+func (e *DifferentError) ExitCode() int { return 3 }
+
+// preconditions lists why no step that reads queues and log may be begun.
+func (m *Migrator) preconditions(from cq.Kind) []string {
+	var r []string
+	if m.dir.Unclean {
+		r = append(r, fmt.Sprintf("the store was not closed cleanly (%s/abort exists): recover first by starting and stopping its broker once", m.dir.Root))
+	}
+	if len(m.dir.BatchTopics) > 0 {
+		r = append(r, fmt.Sprintf("topics with batch queues cannot be held by RocksDB: %s", strings.Join(m.dir.BatchTopics, ", ")))
+	}
+	if m.dir.Log.MinOffset() < 0 {
+		r = append(r, fmt.Sprintf("there is no commit log file in %s", m.dir.Log.Dir()))
+	}
+	if !m.dir.found(from) {
+		r = append(r, fmt.Sprintf("the store has no %s queues to migrate from", from))
+	}
+	return r
+}

@@ -1,0 +1,166 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tandemq/tandemmq/cq"
+)
+
+// Plan says what a migration would do. Making one writes nothing.
+type Plan struct {
+	Root  string  `json:"root"`
+	Phase Phase   `json:"phase"`
+	From  cq.Kind `json:"from"`
+	To    cq.Kind `json:"to"`
+
+	RocksLayout RocksLayout `json:"rocksLayout"`
+	CQFileSize  int64       `json:"cqFileSize"`
+
+	LogMin   int64 `json:"logMin"`
+	LogEnd   int64 `json:"logEnd"` // end of the last valid record
+	LogBytes int64 `json:"logBytes"`
+
+	Queues       int   `json:"queues"`
+	LightQueues  int   `json:"lightQueues"`
+	EmptyQueues  int   `json:"emptyQueues"` // advanced, but nothing left to read
+	Topics       int   `json:"topics"`
+	Units        int64 `json:"units"`
+	TargetQueues int   `json:"targetQueues"` // already there
+	TargetUnits  int64 `json:"targetUnits"`
+
+	DiskNeeded int64         `json:"diskNeededBytes"`
+	DiskFree   int64         `json:"diskFreeBytes"`
+	Estimate   time.Duration `json:"estimateNanos"`
+
+	// Refusals are the reasons why backfill would not begin. Findings is damage already visible from the outside: the
+	// pass over the log looks much closer.
+	Refusals []string `json:"refusals,omitempty"`
+	Findings Findings `json:"findings"`
+}
+
+// Rough costs behind the estimates: measured by `make bench-migrate`, on the cautious side.
+const (
+	rocksBytesPerUnit = 48 // uncompressed key, value and index share; compressed it is a third
+	rocksBaseBytes    = 4 << 20
+	fileBytesPerUnit  = 20
+	fileBaseBytes     = 8 << 10 // blocks of a small queue's files and directories
+	unitsPerSecond    = 700_000
+	logBytesPerSecond = 500 << 20
+)
+
+// Plan looks at the store and says what there is, how much, how long it will take and which space it needs.
+func (m *Migrator) Plan() (_ *Plan, err error) {
+	p := &Plan{
+		Root: m.dir.Root, Phase: m.state.Phase, From: m.from(), To: m.opt.To, RocksLayout: m.dir.RocksLayout, CQFileSize: m.dir.CQFileSize,
+		LogMin: m.dir.Log.MinOffset(), LogEnd: -1, LogBytes: m.dir.Log.Size(),
+	}
+	p.Refusals = m.preconditions(p.From)
+	if p.LogMin >= 0 {
+		end, err := logEnd(m.dir.Log, m.opt.AcceptTornTail)
+		var de *DifferentError
+		switch {
+		case errors.As(err, &de):
+			p.Findings.Merge(de.Findings)
+		case err != nil:
+			return nil, err
+		}
+		p.LogEnd = end
+	}
+	if m.dir.found(p.From) {
+		if err := m.planSource(p); err != nil {
+			return nil, err
+		}
+	}
+	if m.dir.found(p.To) {
+		if err := m.planTarget(p); err != nil {
+			return nil, err
+		}
+	}
+	p.DiskNeeded = diskNeeded(p.To, p.Units, int64(p.Queues))
+	if p.DiskFree, err = m.dir.FreeBytes(); err != nil {
+		return nil, err
+	}
+	if p.DiskFree < p.DiskNeeded {
+		p.Refusals = append(p.Refusals, spaceReason(p.To, p.DiskNeeded, p.DiskFree))
+	}
+	p.Estimate = time.Duration(float64(p.Units)/unitsPerSecond*float64(time.Second)) + time.Duration(float64(p.LogBytes)/logBytesPerSecond*float64(time.Second))
+	return p, nil
+}
+
+// diskNeeded estimates what a side of that kind takes on disk.
+func diskNeeded(to cq.Kind, units, queues int64) int64 {
+	if to == cq.KindFile {
+		return units*fileBytesPerUnit + queues*fileBaseBytes
+	}
+	return units*rocksBytesPerUnit + rocksBaseBytes
+}
+
+func spaceReason(to cq.Kind, need, free int64) string {
+	return fmt.Sprintf("about %d bytes are needed for the %s side, %d are free", need, to, free)
+}
+
+func (m *Migrator) planSource(p *Plan) (err error) {
+	s, err := m.dir.OpenReader(p.From)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	topics := make(map[string]bool)
+	for k := range s.Queues() {
+		q, ok := s.Queue(k)
+		if !ok {
+			continue
+		}
+		p.Queues++
+		topics[k.Topic] = true
+		if k.IsLMQ() {
+			p.LightQueues++
+		}
+		b, err := q.Bounds()
+		if errors.Is(err, cq.ErrCorrupt) {
+			p.Findings.Add(Finding{Code: CodeBadQueue, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.Units += b.Max - b.Min
+		if b.Empty() {
+			p.EmptyQueues++
+		} else if p.LogEnd >= 0 && b.MaxPhyOffset > p.LogEnd {
+			p.Findings.Add(Finding{
+				Code: CodeUnitOutsideLog, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: b.Max - 1, PhyOffset: b.LastPhyOffset, Where: where(q, b.Max-1),
+				Text: fmt.Sprintf("slot %d points to [%d, %d), the log ends at %d", b.Max-1, b.LastPhyOffset, b.MaxPhyOffset, p.LogEnd),
+			})
+		}
+	}
+	p.Topics = len(topics)
+	return nil
+}
+
+func (m *Migrator) planTarget(p *Plan) (err error) {
+	s, err := m.dir.OpenReader(p.To)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for k := range s.Queues() {
+		q, ok := s.Queue(k)
+		if !ok {
+			continue
+		}
+		p.TargetQueues++
+		b, err := q.Bounds()
+		if errors.Is(err, cq.ErrCorrupt) {
+			p.Findings.Add(Finding{Code: CodeBadQueue, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.TargetUnits += b.Max - b.Min
+	}
+	return nil
+}

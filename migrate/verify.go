@@ -1,0 +1,463 @@
+package migrate
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// VerifyResult says what a verification compared.
+type VerifyResult struct {
+	Nothing     bool          `json:"nothing,omitempty"` // already cut over
+	Queues      int           `json:"queues"`
+	Units       int64         `json:"units"`   // compared one by one
+	Samples     int64         `json:"samples"` // records decoded and compared
+	Fingerprint Fingerprint   `json:"fingerprint"`
+	Notices     Findings      `json:"notices"`
+	Elapsed     time.Duration `json:"elapsedNanos"`
+}
+
+// Verify compares the two sides: for every queue max, min, min physical offset and every unit in [min, max); and decodes
+// a sample of records (topic, queue id, queue offset, size, tags, store time). On success it writes the certificate
+// that Cutover asks for.
+//
+// Errors: *RefusedError (no complete backfill to verify), *DifferentError (exit code 3), others (I/O).
+func (m *Migrator) Verify(ctx context.Context) (*VerifyResult, error) {
+	if m.done() {
+		return &VerifyResult{Nothing: true}, nil
+	}
+	if reasons := m.verifiable(); len(reasons) > 0 {
+		return nil, &RefusedError{Step: "verify", Reasons: reasons}
+	}
+	v := &verification{m: m, step: "verify", source: m.state.From, target: m.state.To, samples: m.opt.Samples}
+	res, err := v.run(ctx)
+	var de *DifferentError
+	if errors.As(err, &de) {
+		m.state.Verified = nil
+		return nil, errors.Join(err, m.advance(EventDiverged, de.Findings.Summary()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := v.writeCertificate(); err != nil {
+		return nil, err
+	}
+	m.state.Verified = &res.Fingerprint
+	note := fmt.Sprintf("%d queues, %d units, %d records, digest %s", res.Queues, res.Units, res.Samples, res.Fingerprint.Digest)
+	return res, m.advance(EventVerified, note)
+}
+
+// verifiable lists why there is nothing to verify.
+func (m *Migrator) verifiable() []string {
+	var r []string
+	switch m.state.Phase {
+	case PhaseVerifying, PhaseVerified, PhaseDiverged:
+		if m.state.To != m.opt.To {
+			r = append(r, fmt.Sprintf("the migration under way goes from %s to %s, not to %s", m.state.From, m.state.To, m.opt.To))
+		} else {
+			r = append(r, m.preconditions(m.state.From)...)
+			if !m.dir.found(m.state.To) {
+				r = append(r, fmt.Sprintf("the %s side is gone: run backfill again", m.state.To))
+			}
+		}
+	default:
+		r = append(r, fmt.Sprintf("no backfill is complete (the migration is %s): run backfill first", m.state.Phase))
+	}
+	return r
+}
+
+// verification compares two sides of one directory.
+type verification struct {
+	m              *Migrator
+	step           string
+	source, target cq.Kind
+	samples        int  // records to decode over all queues; 0: none
+	targetAhead    bool // the target may go on past the source where the log proves it (rollback)
+
+	src, dst cq.Store
+	proofs   []proof
+	perQueue int
+
+	mu      sync.Mutex
+	found   Findings
+	notices Findings
+
+	units, sampled atomic.Int64
+}
+
+// proof is what the certificate says of one queue.
+type proof struct {
+	key    cq.Key
+	bounds cq.Bounds
+	crc    uint32
+	side   string // "both", or "target" for a queue the source does not have
+}
+
+func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
+	start := time.Now()
+	m := v.m
+	end, err := logEnd(m.dir.Log, m.opt.AcceptTornTail)
+	if err != nil {
+		return nil, err
+	}
+	if end != m.state.BackfilledTo {
+		return nil, &RefusedError{Step: v.step, Reasons: []string{
+			fmt.Sprintf("the log ends at %d, the backfill covers it up to %d: run backfill again, it goes on from there", end, m.state.BackfilledTo),
+		}}
+	}
+	if v.src, err = m.dir.OpenReader(v.source); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, v.src.Close()) }()
+	if v.dst, err = m.dir.OpenReader(v.target); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, v.dst.Close()) }()
+
+	v.list()
+	if err := v.compareAll(ctx); err != nil {
+		return nil, err
+	}
+	if v.found.Len() > 0 {
+		return nil, &DifferentError{Step: v.step, Findings: &v.found,
+			Advice: fmt.Sprintf("reads stay with the %s side. If it is right, run backfill --restart; the log decides in doubt", v.source)}
+	}
+	fp := Fingerprint{
+		LogMin: m.dir.Log.MinOffset(), LogEnd: end, Queues: len(v.proofs), Units: v.units.Load(), Digest: digest(v.proofs),
+		SourceDispatchFrom: v.src.DispatchFrom(), TargetDispatchFrom: v.dst.DispatchFrom(), Time: m.now().UTC().Truncate(time.Millisecond),
+	}
+	return &VerifyResult{
+		Queues: fp.Queues, Units: fp.Units, Samples: v.sampled.Load(), Fingerprint: fp, Notices: v.notices, Elapsed: time.Since(start),
+	}, nil
+}
+
+// logEnd returns the end of the log's last record.
+func logEnd(log *commitlog.Log, acceptTorn bool) (int64, error) {
+	se, err := log.End(commitlog.ScanOptions{CheckCRC: true})
+	if err != nil {
+		return -1, err
+	}
+	switch {
+	case se.Kind == commitlog.EndClean, se.Kind == commitlog.EndTorn && acceptTorn:
+		return se.Offset, nil
+	}
+	code := CodeTornLog
+	if se.Kind == commitlog.EndCorrupt {
+		code = CodeCorruptLog
+	}
+	var found Findings
+	found.Add(Finding{Code: code, QueueOffset: -1, PhyOffset: se.Offset, Where: place(se.File, se.FileOffset), Text: fmt.Sprint(se.Reason)})
+	return -1, &DifferentError{Step: "read log", Findings: &found}
+}
+
+// list collects the queues of both sides.
+func (v *verification) list() {
+	for k := range v.src.Queues() {
+		v.proofs = append(v.proofs, proof{key: k, side: "both"})
+	}
+	for k := range v.dst.Queues() {
+		if _, ok := v.src.Queue(k); !ok {
+			v.proofs = append(v.proofs, proof{key: k, side: "target"})
+		}
+	}
+	slices.SortFunc(v.proofs, func(a, b proof) int { return a.key.Compare(b.key) })
+	if v.samples > 0 {
+		v.perQueue = max(v.samples/max(len(v.proofs), 1), 2)
+	}
+}
+
+// compareAll runs one worker per processor over the queues.
+func (v *verification) compareAll(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	update := v.m.opt.Progress.Phase("compare", int64(len(v.proofs)), "queues")
+	var next, done atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			w := comparer{v: v, a: make([]cq.Unit, compareBatch), b: make([]cq.Unit, compareBatch)}
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(v.proofs) || ctx.Err() != nil {
+					return
+				}
+				if err := w.compare(ctx, &v.proofs[i]); err != nil {
+					cancel(err)
+					return
+				}
+				update(done.Add(1))
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+func (v *verification) find(k cq.Key, f Finding) {
+	f.Topic, f.QueueID = k.Topic, k.QueueID
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.found.Add(f)
+}
+
+func (v *verification) notice(k cq.Key, f Finding) {
+	f.Topic, f.QueueID = k.Topic, k.QueueID
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.notices.Add(f)
+}
+
+const compareBatch = 2048
+
+// comparer holds one worker's buffers.
+type comparer struct {
+	v    *verification
+	a, b []cq.Unit
+	rec  message.Record
+}
+
+func (w *comparer) compare(ctx context.Context, p *proof) error {
+	v := w.v
+	if p.side == "target" {
+		return w.onlyTarget(ctx, p)
+	}
+	sq, _ := v.src.Queue(p.key)
+	sb, err := sq.Bounds()
+	if err != nil {
+		return w.bad(p, err)
+	}
+	p.bounds = sb
+	dq, ok := v.dst.Queue(p.key)
+	if !ok {
+		if sb.Max > 0 {
+			v.find(p.key, Finding{Code: CodeOnlyInSource, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("the %s side lacks it (%d units)", v.target, sb.Max-sb.Min)})
+		}
+		return nil
+	}
+	db, err := dq.Bounds()
+	if err != nil {
+		return w.bad(p, err)
+	}
+	ahead := v.targetAhead && db.Max > sb.Max
+	if db.Max != sb.Max && !ahead {
+		v.find(p.key, Finding{Code: CodeMaxDiffers, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("max offset %d on the %s side, %d on the %s side", sb.Max, v.source, db.Max, v.target)})
+	}
+	// A queue with nothing readable has no min to speak of but its max.
+	if db.Min != sb.Min && (!ahead || !sb.Empty()) {
+		v.find(p.key, Finding{Code: CodeMinDiffers, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("min offset %d on the %s side, %d on the %s side", sb.Min, v.source, db.Min, v.target)})
+	}
+	if db.MinPhyOffset != sb.MinPhyOffset && (!ahead || !sb.Empty()) {
+		v.find(p.key, Finding{Code: CodeMinPhyDiffer, QueueOffset: sb.Min, PhyOffset: sb.MinPhyOffset, Text: fmt.Sprintf("min physical offset %d on the %s side, %d on the %s side", sb.MinPhyOffset, v.source, db.MinPhyOffset, v.target)})
+	}
+	if err := w.units(ctx, p, sq, dq, min(sb.Max, db.Max)); err != nil {
+		return err
+	}
+	if ahead {
+		p.bounds = db
+		return w.againstLog(ctx, p.key, dq, max(sb.Max, db.Min), db.Max, 1)
+	}
+	if v.perQueue > 0 && sb.Max > sb.Min {
+		// Sample the side that carries times, so that they are proven too.
+		q := dq
+		if v.source == cq.KindRocks {
+			q = sq
+		}
+		return w.againstLog(ctx, p.key, q, sb.Min, min(sb.Max, db.Max), max((sb.Max-sb.Min)/int64(v.perQueue), 1))
+	}
+	return nil
+}
+
+// bad turns a queue that contradicts itself into a finding; other errors pass.
+func (w *comparer) bad(p *proof, err error) error {
+	if !errors.Is(err, cq.ErrCorrupt) {
+		return err
+	}
+	w.v.find(p.key, Finding{Code: CodeBadQueue, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
+	return nil
+}
+
+// units compares [min, end) slot by slot and leaves the checksum over the 20-byte form of the source's units in p.
+func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, end int64) error {
+	v := w.v
+	differences := 0
+	for slot := p.bounds.Min; slot < end && differences < maxDetailed; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := sq.Read(slot, w.a[:min(int64(len(w.a)), end-slot)])
+		if err != nil {
+			return w.bad(p, err)
+		}
+		if n == 0 {
+			v.find(p.key, Finding{Code: CodeHole, QueueOffset: slot, PhyOffset: -1, Text: fmt.Sprintf("slot %d holds no unit on the %s side", slot, v.source), Where: where(sq, slot)})
+			return nil
+		}
+		for got := 0; got < n; {
+			k, err := dq.Read(slot+int64(got), w.b[got:n])
+			if err != nil {
+				return w.bad(p, err)
+			}
+			if k == 0 {
+				s := slot + int64(got)
+				v.find(p.key, Finding{Code: CodeHole, QueueOffset: s, PhyOffset: w.a[got].PhyOffset, Text: fmt.Sprintf("slot %d holds no unit on the %s side", s, v.target), Where: where(dq, s)})
+				return nil
+			}
+			got += k
+		}
+		p.crc = crcUnits(p.crc, w.a[:n])
+		for i := range n {
+			if !sameUnit(&w.a[i], &w.b[i]) {
+				s := slot + int64(i)
+				v.find(p.key, Finding{Code: CodeUnitDiffers, QueueOffset: s, PhyOffset: w.a[i].PhyOffset, Where: where(dq, s),
+					Text: fmt.Sprintf("slot %d: %s on the %s side, %s on the %s side", s, unitText(w.a[i]), v.source, unitText(w.b[i]), v.target)})
+				if differences++; differences >= maxDetailed {
+					break
+				}
+			}
+		}
+		slot += int64(n)
+		v.units.Add(int64(n))
+	}
+	return nil
+}
+
+// sameUnit compares what both sides store. An ext address counts as equal to whatever the other side resolved it to: the
+// sample of decoded records proves the code itself.
+func sameUnit(a, b *cq.Unit) bool {
+	if a.PhyOffset != b.PhyOffset || a.Size != b.Size {
+		return false
+	}
+	if a.StoreTimestampMs != b.StoreTimestampMs && a.StoreTimestampMs != cq.NoTimestamp && b.StoreTimestampMs != cq.NoTimestamp {
+		return false
+	}
+	return a.TagsCode == b.TagsCode || cq.IsExtAddress(a.TagsCode) || cq.IsExtAddress(b.TagsCode)
+}
+
+func unitText(u cq.Unit) string {
+	return fmt.Sprintf("(record %d size %d tags %d)", u.PhyOffset, u.Size, u.TagsCode)
+}
+
+// crcUnits continues a CRC-32 over units in their 20-byte big-endian form, the form in which the sides agree.
+func crcUnits(crc uint32, units []cq.Unit) uint32 {
+	var b [20 * 64]byte
+	for len(units) > 0 {
+		n := min(len(units), 64)
+		for i := range n {
+			p := b[i*20:]
+			binary.BigEndian.PutUint64(p, uint64(units[i].PhyOffset))
+			binary.BigEndian.PutUint32(p[8:], uint32(units[i].Size))
+			binary.BigEndian.PutUint64(p[12:], uint64(units[i].TagsCode))
+		}
+		crc = crc32.Update(crc, crc32.IEEETable, b[:n*20])
+		units = units[n:]
+	}
+	return crc
+}
+
+// onlyTarget judges a queue that the source lacks: a light queue that RocksDB alone holds, or one built from the log,
+// is proven against the log unit by unit; anything else is a difference.
+func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
+	v := w.v
+	q, ok := v.dst.Queue(p.key)
+	if !ok {
+		return nil
+	}
+	b, err := q.Bounds()
+	if err != nil {
+		return w.bad(p, err)
+	}
+	p.bounds = b
+	light := p.key.IsLMQ() && v.target == cq.KindRocks
+	if !light && !built(v.m.state.BuiltQueues, p.key) && !v.targetAhead {
+		v.find(p.key, Finding{Code: CodeOnlyInTarget, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)})
+		return nil
+	}
+	if err := w.units(ctx, p, q, q, b.Max); err != nil {
+		return err
+	}
+	return w.againstLog(ctx, p.key, q, b.Min, b.Max, 1)
+}
+
+// againstLog decodes the record behind every step-th unit of [from, to), and behind the last.
+func (w *comparer) againstLog(ctx context.Context, k cq.Key, q cq.Queue, from, to, step int64) error {
+	for slot := from; slot < to; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := q.Read(slot, w.a[:1])
+		if err != nil || n == 0 {
+			if err == nil || errors.Is(err, cq.ErrCorrupt) {
+				return nil // reported by the comparison of units
+			}
+			return err
+		}
+		if err := w.record(k, q, slot, w.a[0]); err != nil {
+			return err
+		}
+		if slot == to-1 {
+			break
+		}
+		slot = min(slot+step, to-1)
+	}
+	return nil
+}
+
+// record compares one unit with the record it points to.
+func (w *comparer) record(k cq.Key, q cq.Queue, slot int64, u cq.Unit) error {
+	v := w.v
+	v.sampled.Add(1)
+	bad := func(text string) {
+		v.find(k, Finding{Code: CodeBadRecord, QueueOffset: slot, PhyOffset: u.PhyOffset, Text: fmt.Sprintf("slot %d: %s", slot, text), Where: where(q, slot)})
+	}
+	release, err := v.m.dir.Log.Read(u.PhyOffset, u.Size, true, &w.rec)
+	if err != nil {
+		if errors.Is(err, commitlog.ErrCorrupt) {
+			bad(err.Error())
+			return nil
+		}
+		return err
+	}
+	defer release()
+	r := &w.rec
+	claimed, belongs := claims(r, k)
+	switch {
+	case !belongs:
+		bad(fmt.Sprintf("the record at %d belongs to %s/%d", u.PhyOffset, r.Topic, r.QueueID))
+	case r.TotalSize != u.Size:
+		bad(fmt.Sprintf("the record at %d has size %d, the unit says %d", u.PhyOffset, r.TotalSize, u.Size))
+	case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != r.StoreTimestampMs:
+		bad(fmt.Sprintf("the record at %d was stored at %d, the unit says %d", u.PhyOffset, r.StoreTimestampMs, u.StoreTimestampMs))
+	case string(r.Topic) != message.TopicSchedule && !cq.IsExtAddress(u.TagsCode) && r.TagsCode(defaultLevels) != u.TagsCode:
+		bad(fmt.Sprintf("the record at %d has tags code %d, the unit says %d", u.PhyOffset, r.TagsCode(defaultLevels), u.TagsCode))
+	case claimed != slot:
+		v.notice(k, Finding{Code: CodeNumbering, QueueOffset: slot, PhyOffset: u.PhyOffset, Text: fmt.Sprintf("slot %d holds the record at %d, which numbers itself %d", slot, u.PhyOffset, claimed)})
+	}
+	return nil
+}
+
+var defaultLevels = message.DefaultDelayLevels()
+
+// claims tells whether the record belongs to queue k, and which slot it claims there.
+func claims(r *message.Record, k cq.Key) (slot int64, ok bool) {
+	if r.QueueID == k.QueueID && string(r.Topic) == k.Topic {
+		return r.QueueOffset, true
+	}
+	r.MultiDispatch(func(name []byte, queueID int32, queueOffset int64, good bool) bool {
+		if good && queueID == k.QueueID && string(name) == k.Topic {
+			slot, ok = queueOffset, true
+		}
+		return !ok
+	})
+	return slot, ok
+}
