@@ -3,7 +3,6 @@ package message
 import (
 	"encoding/binary"
 	"iter"
-	"math"
 )
 
 // BatchElement is one message of a batch as a producer sends it: the body of the request is elements end to end. The store
@@ -65,12 +64,12 @@ func (e *BatchElement) AppendTo(dst []byte) ([]byte, error) {
 	if len(e.Properties) > maxPropertyBytes {
 		return dst, &LimitError{ErrPropertiesLength, len(e.Properties), 0, maxPropertyBytes}
 	}
-	fixed := batchElementFixed + len(e.Properties)
-	if len(e.Body) > math.MaxInt32-fixed {
-		return dst, &LimitError{ErrRecordLength, fixed + len(e.Body), 0, math.MaxInt32}
+	size, err := withBody(batchElementFixed+len(e.Properties), len(e.Body))
+	if err != nil {
+		return dst, err
 	}
 	be := binary.BigEndian
-	dst = be.AppendUint32(dst, uint32(fixed+len(e.Body)))
+	dst = be.AppendUint32(dst, uint32(size))
 	dst = be.AppendUint64(dst, 0)
 	dst = be.AppendUint32(dst, uint32(e.Flag))
 	dst = be.AppendUint32(dst, uint32(len(e.Body)))

@@ -31,7 +31,7 @@ type Message struct {
 
 // EncodedSize returns the bytes AppendTo appends. Every limit is one of bytes. Errors are *LimitError of class ErrTopicLength
 // (empty, or more than 255), ErrPropertiesLength (more than 32767, the checksum property included), ErrBodyLength,
-// ErrRecordLength, or ErrNoHost itself.
+// ErrRecordLength (the record would pass 2 GiB), or ErrNoHost itself.
 func (m *Message) EncodedSize() (int, error) {
 	if len(m.Topic) == 0 || len(m.Topic) > maxTopicBytes {
 		return 0, &LimitError{ErrTopicLength, len(m.Topic), 1, maxTopicBytes}
@@ -50,10 +50,15 @@ func (m *Message) EncodedSize() (int, error) {
 	if m.v2() {
 		size++
 	}
-	if len(m.Body) > math.MaxInt32-size {
-		return 0, &LimitError{ErrRecordLength, size + len(m.Body), 0, math.MaxInt32}
+	return withBody(size, len(m.Body))
+}
+
+// withBody adds the body to the size of the rest; the sum is stored in 31 bits.
+func withBody(rest, body int) (int, error) {
+	if body > math.MaxInt32-rest {
+		return 0, &LimitError{ErrRecordLength, body, 0, math.MaxInt32 - rest}
 	}
-	return size + len(m.Body), nil
+	return rest + body, nil
 }
 
 // v2 tells whether the topic needs a V2 record. Upstream decides by characters, we by bytes: the two differ for topics which

@@ -38,7 +38,7 @@ var (
 	ErrTopicLength      = errors.New("topic length out of bounds")
 	ErrPropertiesLength = errors.New("properties too long")
 	ErrBodyLength       = errors.New("body too long")
-	ErrRecordLength     = errors.New("record too long")
+	ErrRecordLength     = errors.New("body too long for a record")
 	ErrNoHost           = errors.New("host without an address")
 )
 

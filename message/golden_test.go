@@ -98,7 +98,7 @@ func TestGoldenDecode(t *testing.T) {
 			require.Equal(t, want.BornHost, DecodeHost(r.BornHost))
 			require.Equal(t, want.StoreHost, DecodeHost(r.StoreHost))
 			if want.PropertyCRC {
-				require.NoError(t, VerifyPropertyCRC(c.raw))
+				require.NoError(t, r.VerifyPropertyCRC())
 			} else {
 				require.Equal(t, string(want.Properties), string(r.Properties))
 			}

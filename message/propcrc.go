@@ -1,9 +1,6 @@
 package message
 
-import (
-	"bytes"
-	"encoding/binary"
-)
+import "bytes"
 
 // PropertyCRCSize is the length in bytes of the checksum property, separators included.
 const PropertyCRCSize = len(emptyPropertyCRC)
@@ -37,37 +34,38 @@ func PutPropertyCRC(rec []byte) {
 	}
 }
 
-// VerifyPropertyCRC checks the checksum property of the record at the start of b, which Decode has accepted. A record without
-// the property, or with it elsewhere than at its end, fails like one with a wrong checksum: a *DecodeError of class
-// ErrCorrupt. So call it only on logs that a broker wrote with the option that adds it.
+// VerifyPropertyCRC checks the checksum property of a decoded record. A record without the property, or with it elsewhere than
+// at its end, fails like one with a wrong checksum: a *DecodeError of class ErrCorrupt. So call it only on logs that a broker
+// wrote with the option that adds it.
 //
 // Source: CommitLog.checkMessageAndReturnSize with forceVerifyPropCRC, 5.5.0.
-func VerifyPropertyCRC(b []byte) error {
-	size := 0
-	if len(b) >= 4 {
-		size = int(int32(binary.BigEndian.Uint32(b)))
+func (r *Record) VerifyPropertyCRC() error {
+	split := len(r.Raw) - PropertyCRCSize
+	if len(r.Properties) < PropertyCRCSize {
+		return &DecodeError{ErrCorrupt, "propertiesLen", len(r.Raw) - len(r.Properties) - 2, int64(len(r.Properties)), int64(PropertyCRCSize)}
 	}
-	if size < MinRecordSize+PropertyCRCSize || size > len(b) {
-		return &DecodeError{ErrCorrupt, "propertyCRC", atTotalSize, int64(size), MinRecordSize + int64(PropertyCRCSize)}
-	}
-	split := size - PropertyCRCSize
-	tail := b[split:size]
-	want := checksum(b[:split])
-	got := int64(0)
-	for i := propertyCRCDigits - 1; i >= 0; i-- {
-		d := tail[len(PropertyCRC)+1+i] - '0'
-		if d > 9 {
-			return &DecodeError{ErrCorrupt, "propertyCRC", split, -1, int64(want)}
-		}
-		got = got*10 + int64(d)
-	}
-	if !hasPrefix(tail, PropertyCRC+"\x01") || tail[PropertyCRCSize-1] != propertySeparator {
-		return &DecodeError{ErrCorrupt, "propertyCRC", split, -1, int64(want)}
-	}
-	if got != int64(want) {
-		return &DecodeError{ErrCorrupt, "propertyCRC", split, got, int64(want)}
+	want := int64(checksum(r.Raw[:split]))
+	got := parsePropertyCRC(r.Raw[split:])
+	if got != want {
+		return &DecodeError{ErrCorrupt, "propertyCRC", split, got, want}
 	}
 	return nil
+}
+
+// parsePropertyCRC returns the value of the checksum property, which is all of p; -1 when p is something else.
+func parsePropertyCRC(p []byte) (crc int64) {
+	if !isCRCElement(p) || p[PropertyCRCSize-1] != propertySeparator {
+		return -1
+	}
+	digits := p[len(PropertyCRC)+1 : PropertyCRCSize-1]
+	for i := len(digits) - 1; i >= 0; i-- {
+		d := digits[i] - '0'
+		if d > 9 {
+			return -1
+		}
+		crc = crc*10 + int64(d)
+	}
+	return crc
 }
 
 // appendWithoutCRC appends the property string without its checksum property, ended by a separator unless it is empty.

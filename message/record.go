@@ -122,12 +122,14 @@ type Record struct {
 //	lengths do not add up to size, zeros from propertiesLen
 //	to the announced end                                         ErrTorn     a write stopped in header, body or topic
 //	lengths do not add up to size                                ErrCorrupt
+//	topic ends in a zero byte and there are no properties        ErrTorn     a write stopped in the topic
 //	checksum of the body differs (checkCRC)                      ErrCorrupt
 //
-// The two ErrTorn lines with zeros are what a process killed in the middle of a store into a zeroed, preallocated file leaves:
+// The ErrTorn lines with zeros are what a process killed in the middle of a store into a zeroed, preallocated file leaves:
 // the first k bytes of a record, then zeros, with the end of b far behind. A size cut in its last byte is a multiple of 256
 // and falls under the first of them. A record cut inside its properties keeps all its lengths and its body: nothing but
-// the property checksum (VerifyPropertyCRC) can tell, and without one it is a record, to upstream as well. Pages lost out of
+// the property checksum (VerifyPropertyCRC) can tell, and without one it is a record, to upstream as well. (That properties
+// end in a zero is no sign: a producer may send such a value, and must not be able to end a log by it.) Pages lost out of
 // order leave zeros in the middle, which is ErrCorrupt (or ErrEnd for a lost header). So the class describes these bytes
 // alone: that a log ends here, and not in the middle of good records, can only be said after a look behind them.
 //
@@ -135,7 +137,7 @@ type Record struct {
 // a batch element beyond 32767 bytes and then takes the record for half a message, and its clients would lose their place in
 // it. Both are ErrCorrupt here.
 //
-// Topic, queue id, timestamps, offsets and properties are not judged.
+// Topic (but for that last byte), queue id, timestamps, offsets and properties are not judged.
 //
 // Source: CommitLog.checkMessageAndReturnSize, 5.5.0; it also parses properties, on purpose not done here.
 func (r *Record) Decode(b []byte, checkCRC bool) error {
@@ -192,6 +194,9 @@ func (r *Record) Decode(b []byte, checkCRC bool) error {
 	topic, last := names[topicLenSize:topicLenSize+topicLen:topicLenSize+topicLen], names[topicLenSize+topicLen:]
 	if int(int16(binary.BigEndian.Uint16(last))) != spare {
 		return decodeSizesDiffer(b, last, spare)
+	}
+	if spare == 0 && topicLen > 0 && topic[topicLen-1] == 0 {
+		return &DecodeError{ErrTorn, "topic", len(b) - len(last) - 1, 0, 1}
 	}
 	bodyCRC := int32(binary.BigEndian.Uint32(b[atBodyCRC:]))
 	if checkCRC && bodyLen > 0 {

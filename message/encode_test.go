@@ -1,0 +1,159 @@
+package message
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEncodeLimits(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		edit  func(*Message)
+		class error // nil: accepted
+	}{
+		{"least", func(m *Message) { m.Topic = "T" }, nil},
+		{"no topic", func(m *Message) { m.Topic = "" }, ErrTopicLength},
+		{"topic 255", func(m *Message) { m.Topic = strings.Repeat("t", 255) }, nil},
+		{"topic 256", func(m *Message) { m.Topic = strings.Repeat("t", 256) }, ErrTopicLength},
+		{"topic of 86 characters, 258 bytes", func(m *Message) { m.Topic = strings.Repeat("中", 86) }, ErrTopicLength},
+		{"properties 32767", func(m *Message) { m.Properties = make([]byte, 32767) }, nil},
+		{"properties 32768", func(m *Message) { m.Properties = make([]byte, 32768) }, ErrPropertiesLength},
+		{"properties 32746 and checksum", func(m *Message) {
+			m.PropertyCRC, m.Properties = true, bytes.Repeat([]byte{'p'}, 32746)
+		}, nil},
+		{"properties 32747 and checksum", func(m *Message) {
+			m.PropertyCRC, m.Properties = true, bytes.Repeat([]byte{'p'}, 32747)
+		}, ErrPropertiesLength},
+		{"properties 32747 ended and checksum", func(m *Message) {
+			m.PropertyCRC, m.Properties = true, append(bytes.Repeat([]byte{'p'}, 32746), propertySeparator)
+		}, nil},
+		{"body as given", func(m *Message) { m.MaxBodyBytes, m.Body = 10, make([]byte, 10) }, nil},
+		{"body above", func(m *Message) { m.MaxBodyBytes, m.Body = 10, make([]byte, 11) }, ErrBodyLength},
+		{"no born host", func(m *Message) { m.BornHost = Host{} }, ErrNoHost},
+		{"no store host", func(m *Message) { m.StoreHost = Host{} }, ErrNoHost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := goldenMessage()
+			m.Topic = "TopicA"
+			c.edit(&m)
+			size, err := m.EncodedSize()
+			require.ErrorIs(t, err, c.class)
+			dst := []byte("before")
+			out, err := m.AppendTo(dst)
+			require.ErrorIs(t, err, c.class)
+			if c.class != nil {
+				require.Zero(t, size)
+				require.Equal(t, "before", string(out))
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "before", string(out[:6]))
+			require.Len(t, out[6:], size)
+			var r Record
+			require.NoError(t, r.Decode(out[6:], true))
+			require.Equal(t, m.Topic, string(r.Topic))
+		})
+	}
+}
+
+func TestEncodeErrorText(t *testing.T) {
+	m := goldenMessage()
+	_, err := m.EncodedSize()
+	require.EqualError(t, err, "encode message: topic length out of bounds: got 0 bytes, want 1 to 255")
+}
+
+// The size is stored in 31 bits.
+func TestEncodeRecordLimit(t *testing.T) {
+	size, err := withBody(MinRecordSize, math.MaxInt32-MinRecordSize)
+	require.NoError(t, err)
+	require.Equal(t, math.MaxInt32, size)
+	_, err = withBody(MinRecordSize, math.MaxInt32-MinRecordSize+1)
+	require.ErrorIs(t, err, ErrRecordLength)
+}
+
+// The version follows the bytes of the topic: 127 is the last of V1.
+func TestEncodeVersion(t *testing.T) {
+	for topic, want := range map[string]int32{
+		strings.Repeat("t", 127): MagicV1, strings.Repeat("t", 128): MagicV2, strings.Repeat("中", 42): MagicV1, strings.Repeat("中", 43): MagicV2,
+	} {
+		m := goldenMessage()
+		m.Topic = topic
+		raw, err := m.AppendTo(nil)
+		require.NoError(t, err)
+		require.Equal(t, want, int32(binary.BigEndian.Uint32(raw[4:])), topic)
+	}
+}
+
+// The V6 bits say how long the hosts are. A producer that sends them for an IPv4 host must not make a record that cannot be read.
+func TestEncodeHostsDecideV6Bits(t *testing.T) {
+	v4, v6 := hostOf("10.1.2.3:1"), hostOf("[fd00::1]:2")
+	for _, sysFlag := range []int32{0, FlagBornHostV6, FlagStoreHostV6, -1} {
+		for _, c := range []struct {
+			born, store Host
+			want        int32
+		}{{v4, v4, 0}, {v6, v4, FlagBornHostV6}, {v4, v6, FlagStoreHostV6}, {v6, v6, FlagBornHostV6 | FlagStoreHostV6}} {
+			m := Message{Topic: "T", SysFlag: sysFlag, BornHost: c.born, StoreHost: c.store}
+			raw, err := m.AppendTo(nil)
+			require.NoError(t, err)
+			var r Record
+			require.NoError(t, r.Decode(raw, true))
+			require.Equal(t, c.want, r.SysFlag&(FlagBornHostV6|FlagStoreHostV6))
+			require.Equal(t, sysFlag&^(FlagBornHostV6|FlagStoreHostV6), r.SysFlag&^(FlagBornHostV6|FlagStoreHostV6))
+			require.Equal(t, c.born, DecodeHost(r.BornHost))
+			require.Equal(t, c.store, DecodeHost(r.StoreHost))
+		}
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	m := benchMessage(t, 1024)
+	m.PropertyCRC = true
+	m.Topic = TopicSchedule
+	m.Properties = AppendProperty(m.Properties, PropertyDelay, "3")
+	m.Properties = AppendProperty(m.Properties, PropertyInnerNum, "3")
+	m.Properties = AppendProperty(m.Properties, PropertyInnerBase, "4")
+	lmq := goldenMessage()
+	lmq.Topic = "T"
+	lmq.Properties = AppendProperty(lmq.Properties, PropertyMultiDispatch, "%LMQ%a,%LMQ%b")
+	lmq.Properties = AppendProperty(lmq.Properties, PropertyMultiQueueOffset, "1,2")
+	dst := make([]byte, 0, 4096)
+	raw, err := m.AppendTo(nil)
+	require.NoError(t, err)
+	lmqRaw, err := lmq.AppendTo(nil)
+	require.NoError(t, err)
+	batch, err := (&BatchElement{Body: []byte("b")}).AppendTo(nil)
+	require.NoError(t, err)
+	var r Record
+	require.NoError(t, r.Decode(raw, true))
+	var l Record
+	require.NoError(t, l.Decode(lmqRaw, true))
+	var found int
+	levels := DefaultDelayLevels()
+	for name, f := range map[string]func(){
+		"decode":   func() { var r Record; found += len(r.Topic); _ = r.Decode(raw, true) },
+		"encode":   func() { _, _ = m.AppendTo(dst) },
+		"verify":   func() { _ = r.VerifyPropertyCRC() },
+		"property": func() { v, _ := r.Property(PropertyUniqKey); found += len(v) },
+		"tagsCode": func() { found += int(r.TagsCode(levels)) },
+		"dispatch": func() { d := r.DispatchRequest(levels); found += int(d.BatchSize) },
+		"multi": func() {
+			l.MultiDispatch(func(q []byte, _ int32, _ int64, _ bool) bool { found += len(q); return true })
+		},
+		"seq": func() {
+			for n := range r.PropertiesSeq() {
+				found += len(n)
+			}
+		},
+		"hash":  func() { found += int(TagsHash([]byte("标签😀"))) },
+		"batch": func() { var e BatchElement; n, _ := e.Decode(batch); found += n },
+		"blank": func() { dst = AppendBlank(dst[:0], 8) },
+	} {
+		require.Zero(t, testing.AllocsPerRun(100, f), name)
+	}
+	require.NotZero(t, found)
+}
