@@ -18,7 +18,8 @@ type Advice int
 
 // The kinds of advice. The Populate kinds are not hints: when Advise returns nil the pages are present.
 const (
-	Sequential    Advice = iota // read ahead aggressively, drop behind
+	Normal        Advice = iota // nothing special: undoes Sequential and Random
+	Sequential                  // read ahead aggressively; pages behind are the first to be dropped
 	Random                      // do not read ahead
 	WillNeed                    // start reading now, in the background
 	DontNeed                    // drop the pages from this mapping; a shared file mapping loses nothing
@@ -27,7 +28,7 @@ const (
 )
 
 var kernelAdvice = map[Advice]int{
-	Sequential: unix.MADV_SEQUENTIAL, Random: unix.MADV_RANDOM, WillNeed: unix.MADV_WILLNEED, DontNeed: unix.MADV_DONTNEED,
+	Normal: unix.MADV_NORMAL, Sequential: unix.MADV_SEQUENTIAL, Random: unix.MADV_RANDOM, WillNeed: unix.MADV_WILLNEED, DontNeed: unix.MADV_DONTNEED,
 	PopulateRead: unix.MADV_POPULATE_READ, PopulateWrite: unix.MADV_POPULATE_WRITE,
 }
 
