@@ -1,0 +1,219 @@
+//go:build cgo
+
+package rocks
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/rocks"
+)
+
+// unitsPerFile is where Import begins another table file: the filter of a file is built in memory, 2 bytes for each key and
+// 8 more while it is being built.
+const unitsPerFile = 2 << 20
+
+// Import writes the runs into sorted table files, in key order whatever the order of runs, and has the database take them
+// in, all files of one call as one change. Durable when it returns nil. Units that a slot held before are replaced, also
+// those still in memory.
+//
+// Files whose keys lie apart from all others go straight to the last level and need no merge; those of calls that touch
+// the same queues again and again pile up on upper levels until Compact. A caller that can choose hands over whole queues, in
+// the order of compareKeys: shorter topics first.
+func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.write.Unlock()
+	order := make([]int, 0, len(runs))
+	for i, r := range runs {
+		if err := validRun(r); err != nil {
+			return err
+		}
+		if len(r.Units) > 0 {
+			order = append(order, i)
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	slices.SortFunc(order, func(a, b int) int { return compareKeys(runs[a].Key, runs[b].Key) })
+	for i := 1; i < len(order); i++ {
+		if k := runs[order[i]].Key; k == runs[order[i-1]].Key {
+			return fmt.Errorf("import: two runs of queue %s in one call", k)
+		}
+	}
+	if s.write.ingester == nil {
+		w, err := s.db.NewIngester(s.options.IngestDir)
+		if err != nil {
+			return s.wrap(err)
+		}
+		s.write.ingester = w
+	}
+	if err := s.importLocked(ctx, runs, order); err != nil {
+		if rerr := s.write.ingester.Rollback(); rerr != nil {
+			s.log.Warn("table files are left behind", "dir", s.options.IngestDir, "err", rerr)
+		}
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range order {
+		k := runs[order[i]].Key
+		delete(s.mu.derived, k)
+		if e, ok := s.mu.ends[k]; ok {
+			e.lastSize = 0 // the last unit may have been replaced
+			s.mu.ends[k] = e
+		}
+	}
+	return nil
+}
+
+func validRun(r cq.Run) error {
+	if err := validKey(r.Key); err != nil {
+		return err
+	}
+	for i, u := range r.Units {
+		if err := validUnit(r.Key, r.From+int64(i), u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) importLocked(ctx context.Context, runs []cq.Run, order []int) error {
+	w := s.write.ingester
+	var prefix []byte
+	room := unitsPerFile
+	for _, i := range order {
+		r := runs[i]
+		prefix = appendUnitPrefix(prefix[:0], r.Key)
+		for from, units := r.From, r.Units; len(units) > 0; {
+			n := min(len(units), room)
+			if err := rocks.PutUnits(w, prefix, from, units[:n]); err != nil {
+				return s.wrap(err)
+			}
+			from, units = from+int64(n), units[n:]
+			if room -= n; room > 0 {
+				continue
+			}
+			if err := w.Cut(); err != nil {
+				return s.wrap(err)
+			}
+			room = unitsPerFile
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return s.wrap(w.Commit())
+}
+
+// Publish writes the max and min rows of the queues and, last, the checkpoint; all of it is flushed as one when it returns nil.
+// A max row is never lowered: where the store already holds a greater max, from dispatch that goes on, that stays. The
+// checkpoint is never lowered either; -1 leaves it alone.
+func (s *Store) Publish(ctx context.Context, ends []cq.QueueEnd, dispatchFrom int64) error {
+	for _, q := range ends {
+		if err := validEnd(q); err != nil {
+			return err
+		}
+	}
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.write.Unlock()
+	st := &s.write.stage
+	st.reset(s.db)
+	st.batch.Reset()
+	for len(ends) > 0 {
+		part := ends[:min(len(ends), rowsPerBatch/2)]
+		ends = ends[len(part):]
+		fresh := make([]end, len(part))
+		for i, q := range part {
+			fresh[i] = s.publishQueue(st, q)
+		}
+		if err := s.db.Write(st.batch, false); err != nil {
+			return s.stickLocked(err)
+		}
+		st.batch.Reset()
+		s.mu.Lock()
+		for i, q := range part {
+			s.mu.ends[q.Key] = fresh[i]
+			delete(s.mu.derived, q.Key)
+		}
+		s.mu.Unlock()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if dispatchFrom > s.DispatchFrom() {
+		st.value = binary.BigEndian.AppendUint64(st.value[:0], uint64(dispatchFrom))
+		st.batch.Put(rocks.Offsets, checkpointKey, st.value)
+		if err := s.db.Write(st.batch, false); err != nil {
+			return s.stickLocked(err)
+		}
+		s.mu.Lock()
+		s.mu.dispatched = dispatchFrom
+		s.mu.Unlock()
+	}
+	if err := s.db.Flush(); err != nil {
+		return s.stickLocked(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.durable = s.mu.dispatched
+	return nil
+}
+
+func validEnd(q cq.QueueEnd) error {
+	if err := validKey(q.Key); err != nil {
+		return err
+	}
+	if q.Max <= 0 || q.Min < 0 || q.Min > q.Max || q.LastPhyOffset < 0 {
+		return fmt.Errorf("publish queue %s: min %d, max %d, last record %d cannot be its end", q.Key, q.Min, q.Max, q.LastPhyOffset)
+	}
+	return nil
+}
+
+// publishQueue adds the rows of one queue to the batch and returns its end.
+func (s *Store) publishQueue(st *stage, q cq.QueueEnd) end {
+	e, _ := s.end(q.Key)
+	e.minSlot, e.lastSize = q.Min, 0
+	if q.Max >= e.max {
+		e.max, e.lastPhy = q.Max, q.LastPhyOffset
+		st.putMax(q.Key, e)
+	}
+	st.rowKey = appendRowKey(st.rowKey[:0], q.Key, tagMin)
+	st.value = appendRow(st.value[:0], max(q.MinPhyOffset, 0), q.Min)
+	st.batch.Put(rocks.Offsets, st.rowKey, st.value)
+	return e
+}
+
+// DropQueue removes the queue's units and rows, published or not. It is durable after the next Flush or Publish; until
+// then a crash brings the queue back whole.
+func (s *Store) DropQueue(ctx context.Context, k cq.Key) error {
+	if err := validKey(k); err != nil {
+		return err
+	}
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.write.Unlock()
+	st := &s.write.stage
+	st.reset(s.db)
+	st.batch.Reset()
+	first, last := appendUnitRange(nil, nil, k)
+	st.batch.DeleteRange(rocks.Units, first, last)
+	st.deleteRows(k)
+	if err := s.db.Write(st.batch, false); err != nil {
+		return s.stickLocked(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.ends, k)
+	delete(s.mu.derived, k)
+	return nil
+}

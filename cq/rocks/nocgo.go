@@ -1,0 +1,73 @@
+//go:build !cgo
+
+package rocks
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/tandemq/tandemmq/cq"
+)
+
+var (
+	_ cq.Store    = (*Store)(nil)
+	_ cq.Importer = (*Store)(nil)
+)
+
+// Store stands in for the RocksDB store in a binary without cgo. None can be opened; every call answers cq.ErrNoRocksDB or
+// nothing.
+type Store struct{}
+
+// Open answers cq.ErrNoRocksDB.
+func Open(string, Options) (*Store, error) { return nil, cq.ErrNoRocksDB }
+
+// Kind names the store.
+func (*Store) Kind() cq.Kind { return cq.KindRocks }
+
+// Dir is empty.
+func (*Store) Dir() string { return "" }
+
+// SetMinPhyOffset answers cq.ErrNoRocksDB.
+func (*Store) SetMinPhyOffset(int64) error { return cq.ErrNoRocksDB }
+
+// Queue finds none.
+func (*Store) Queue(cq.Key) (cq.Queue, bool) { return nil, false }
+
+// Queues yields none.
+func (*Store) Queues() iter.Seq[cq.Key] { return slices.Values([]cq.Key(nil)) }
+
+// DispatchFrom answers -1.
+func (*Store) DispatchFrom() int64 { return -1 }
+
+// Progress answers -1 thrice.
+func (*Store) Progress() (accepted, readable, durable int64) { return -1, -1, -1 }
+
+// TableBytes answers cq.ErrNoRocksDB.
+func (*Store) TableBytes() (int64, error) { return 0, cq.ErrNoRocksDB }
+
+// Compact answers cq.ErrNoRocksDB.
+func (*Store) Compact(context.Context, func(writtenBytes, totalBytes int64)) error {
+	return cq.ErrNoRocksDB
+}
+
+// Append answers cq.ErrNoRocksDB.
+func (*Store) Append(context.Context, []cq.Entry) error { return cq.ErrNoRocksDB }
+
+// Flush answers cq.ErrNoRocksDB.
+func (*Store) Flush(context.Context) error { return cq.ErrNoRocksDB }
+
+// TruncateDirty answers cq.ErrNoRocksDB.
+func (*Store) TruncateDirty(context.Context, int64) error { return cq.ErrNoRocksDB }
+
+// Import answers cq.ErrNoRocksDB.
+func (*Store) Import(context.Context, []cq.Run) error { return cq.ErrNoRocksDB }
+
+// Publish answers cq.ErrNoRocksDB.
+func (*Store) Publish(context.Context, []cq.QueueEnd, int64) error { return cq.ErrNoRocksDB }
+
+// DropQueue answers cq.ErrNoRocksDB.
+func (*Store) DropQueue(context.Context, cq.Key) error { return cq.ErrNoRocksDB }
+
+// Close does nothing.
+func (*Store) Close() error { return nil }

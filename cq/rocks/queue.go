@@ -1,0 +1,149 @@
+//go:build cgo
+
+package rocks
+
+import (
+	"fmt"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/rocks"
+)
+
+// queue reads one queue. It holds no state of its own, so that it shows what the store holds, also after a truncation.
+type queue struct {
+	s      *Store
+	key    cq.Key
+	prefix []byte // key of its units up to the slot
+}
+
+// Key returns the queue's name.
+func (q *queue) Key() cq.Key { return q.key }
+
+// end returns what is known of the queue; zero when it has gone.
+func (q *queue) end() (end, error) {
+	q.s.mu.RLock()
+	defer q.s.mu.RUnlock()
+	if q.s.mu.closed {
+		return end{}, q.s.closedError()
+	}
+	return q.s.mu.ends[q.key], nil
+}
+
+// Bounds returns the limits. Max is the max row's. Min is the first unit at or above both the min row's slot and the
+// CommitLog's min physical offset: one seek where the first unit qualifies, a binary search otherwise, whose result is
+// remembered in memory. Nothing is written.
+// Source: RocksDBConsumeQueueOffsetTable.getMinCqOffset, 5.5.0, without its writes.
+func (q *queue) Bounds() (cq.Bounds, error) {
+	b := cq.Bounds{MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}
+	e, err := q.end()
+	if err != nil || e.max == 0 {
+		return b, err
+	}
+	b.Min, b.Max = e.max, e.max
+	size, err := q.lastSize(e)
+	if err != nil {
+		return b, err
+	}
+	if size > 0 {
+		b.LastPhyOffset, b.MaxPhyOffset = e.lastPhy, e.lastPhy+int64(size)
+	}
+	from := min(e.minSlot, e.max)
+	q.s.mu.RLock()
+	from = max(from, min(q.s.mu.derived[q.key], e.max))
+	q.s.mu.RUnlock()
+	_, at, err := q.s.db.LowerBound(q.prefix, from, e.max, q.s.minPhy.Load())
+	if err != nil {
+		return b, q.s.wrap(err)
+	}
+	if at.Slot < 0 {
+		return b, nil
+	}
+	b.Min, b.MinPhyOffset = at.Slot, at.Unit.PhyOffset
+	if at.Slot > from {
+		q.s.mu.Lock()
+		if q.s.mu.derived != nil && q.s.mu.ends[q.key] == e {
+			q.s.mu.derived[q.key] = at.Slot
+		}
+		q.s.mu.Unlock()
+	}
+	return b, q.check(at.Slot, cq.Unit(at.Unit))
+}
+
+// lastSize returns the size of the last unit's record, 0 when no real unit is left. The unit must agree with the max row.
+func (q *queue) lastSize(e end) (int32, error) {
+	if e.lastSize > 0 {
+		return e.lastSize, nil
+	}
+	var u [1]cq.Unit
+	n, err := rocks.ReadUnits(q.s.db, q.prefix, e.max-1, u[:])
+	if err != nil {
+		return 0, q.s.wrap(err)
+	}
+	minPhy := q.s.minPhy.Load()
+	switch {
+	case n == 0 && (e.lastPhy == 0 || minPhy < 0 || e.lastPhy < minPhy):
+		return 0, nil // empty but advanced, or expired and removed
+	case n == 0:
+		return 0, &cq.CorruptError{
+			File: q.s.dir, Offset: -1, Row: fmt.Sprintf("max row %s slot %d", q.key, e.max-1),
+			Want: fmt.Sprintf("a unit of record %d", e.lastPhy), Got: "no unit",
+		}
+	case u[0].PhyOffset != e.lastPhy && e.lastPhy == 0:
+		return 0, nil // a queue set to a new beginning; the unit is left from before it
+	case u[0].PhyOffset != e.lastPhy:
+		return 0, &cq.CorruptError{
+			File: q.s.dir, Offset: -1, Row: fmt.Sprintf("max row %s slot %d", q.key, e.max-1),
+			Want: fmt.Sprintf("record %d as in the unit", u[0].PhyOffset), Got: fmt.Sprintf("record %d", e.lastPhy),
+		}
+	}
+	if err := q.check(e.max-1, u[0]); err != nil {
+		return 0, err
+	}
+	q.s.mu.Lock()
+	defer q.s.mu.Unlock()
+	if q.s.mu.ends[q.key] == e { // not nil: a nil map answers a zero end, and e is none
+		e.lastSize = u[0].Size
+		q.s.mu.ends[q.key] = e
+	}
+	return u[0].Size, nil
+}
+
+// check tells whether a stored unit can be one.
+func (q *queue) check(slot int64, u cq.Unit) error {
+	if u.Size > 0 && u.PhyOffset >= 0 {
+		return nil
+	}
+	return &cq.CorruptError{
+		File: q.s.dir, Offset: -1, Row: fmt.Sprintf("unit %s slot %d", q.key, slot),
+		Want: "a position >= 0 and a size > 0", Got: fmt.Sprintf("position %d and size %d", u.PhyOffset, u.Size),
+	}
+}
+
+// Read copies units of consecutive slots; see cq.Queue. One call into RocksDB.
+func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
+	e, err := q.end()
+	if err != nil {
+		return 0, err
+	}
+	if from < 0 || from >= e.max {
+		b, err := q.Bounds()
+		if err != nil {
+			b = cq.Bounds{Max: e.max}
+		}
+		return 0, &cq.RangeError{Key: q.key, Want: from, Min: b.Min, Max: b.Max}
+	}
+	dst = dst[:min(int64(len(dst)), e.max-from)]
+	n, err := rocks.ReadUnits(q.s.db, q.prefix, from, dst)
+	if err != nil {
+		return 0, q.s.wrap(err)
+	}
+	for i := range dst[:n] {
+		if err := q.check(from+int64(i), dst[i]); err != nil {
+			if i > 0 {
+				return i, nil // the next call, which begins here, reports it
+			}
+			return 0, err
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,311 @@
+//go:build cgo
+
+package rocks
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/rocks"
+)
+
+var (
+	_ cq.Store    = (*Store)(nil)
+	_ cq.Importer = (*Store)(nil)
+	_ cq.Queue    = (*queue)(nil)
+)
+
+// Store keeps consume queues in RocksDB. It implements cq.Store and cq.Importer. The reading methods serve any number of
+// goroutines beside one that writes; writers exclude one another.
+type Store struct {
+	dir      string
+	db       *rocks.DB
+	log      *slog.Logger
+	readOnly bool
+	options  Options
+	minPhy   atomic.Int64
+
+	// write is held by every writing method. Lock order: write before mu.
+	write struct {
+		sync.Mutex
+		failed   error // of the first failed write or flush; sticky
+		stage    stage
+		ingester *rocks.Ingester
+	}
+
+	mu struct {
+		sync.RWMutex
+		closed bool
+		ends   map[cq.Key]end
+		// derived holds mins that had to be searched for; see queue.Bounds.
+		derived    map[cq.Key]int64
+		dispatched int64 // value of the checkpoint row, -1 without one
+		durable    int64 // as of the last flush
+	}
+}
+
+// end is what is known of a queue without reading a unit.
+type end struct {
+	max      int64 // next slot
+	lastPhy  int64 // of the max row
+	minSlot  int64 // of the min row, 0 without one: units below stay invisible
+	lastSize int32 // size of the unit at max-1; 0 when it has not been looked at
+}
+
+// Open opens the store in dir. The errors of a directory that RocksDB cannot open name it and say that its queues can be
+// rebuilt from the CommitLog; those of damaged files match cq.ErrCorrupt.
+func Open(dir string, o Options) (_ *Store, err error) {
+	dir = filepath.Clean(dir)
+	o = o.withDefaults(dir)
+	s := &Store{dir: dir, log: o.Logger.With("dir", dir), readOnly: o.ReadOnly, options: o}
+	begin := time.Now()
+	if o.ReadOnly {
+		s.db, err = rocks.OpenReadOnly(dir, o.RocksDB)
+	} else {
+		s.db, err = rocks.Open(dir, o.RocksDB)
+	}
+	if err != nil {
+		return nil, s.wrap(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = s.db.Close()
+		}
+	}()
+	s.minPhy.Store(o.MinPhyOffset)
+	if err := s.db.SetMinPhyOffset(o.MinPhyOffset); err != nil {
+		return nil, s.wrap(err)
+	}
+	opened := time.Since(begin)
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	s.log.Info("consume queues opened", "queues", len(s.mu.ends), "phyOffset", s.mu.dispatched, "elapsed", opened, "scan", time.Since(begin)-opened)
+	return s, nil
+}
+
+// load reads the family "offset" into memory.
+func (s *Store) load() error {
+	s.mu.ends = map[cq.Key]end{}
+	s.mu.derived = map[cq.Key]int64{}
+	topic := "" // queues of one topic share its string
+	err := s.db.Scan(rocks.Offsets, nil, func(key, value []byte) bool {
+		name, queueID, isMax, ok := decodeRowKey(key)
+		if !ok {
+			return true
+		}
+		phy, slot, ok := decodeRow(value)
+		if !ok {
+			return true
+		}
+		if string(name) != topic {
+			topic = string(name)
+		}
+		k := cq.Key{Topic: topic, QueueID: queueID}
+		if isMax { // "max" sorts before "min"
+			if slot >= 0 {
+				s.mu.ends[k] = end{max: slot + 1, lastPhy: phy}
+			}
+		} else if e, ok := s.mu.ends[k]; ok {
+			e.minSlot = max(slot, 0)
+			s.mu.ends[k] = e
+		}
+		return true
+	})
+	if err != nil {
+		return s.wrap(err)
+	}
+	s.mu.dispatched = -1
+	value, found, err := s.db.Get(rocks.Offsets, checkpointKey)
+	if err != nil {
+		return s.wrap(err)
+	}
+	if found {
+		if len(value) != 8 {
+			return &cq.CorruptError{File: s.dir, Offset: -1, Row: "checkpoint", Want: "8 bytes", Got: fmt.Sprint(len(value))}
+		}
+		s.mu.dispatched = int64(binary.BigEndian.Uint64(value))
+	}
+	s.mu.durable = s.mu.dispatched
+	return nil
+}
+
+// wrap puts an error of the database into the words of package cq.
+func (s *Store) wrap(err error) error {
+	if errors.Is(err, rocks.ErrClosed) {
+		return s.closedError()
+	}
+	if e, ok := errors.AsType[*rocks.Error](err); ok && e.Corruption() {
+		return &cq.CorruptError{File: s.dir, Offset: -1, Err: err}
+	}
+	return err
+}
+
+func (s *Store) closedError() error { return fmt.Errorf("%s: %w", s.dir, cq.ErrClosed) }
+
+// Kind names the store.
+func (s *Store) Kind() cq.Kind { return cq.KindRocks }
+
+// Dir returns the directory of the database.
+func (s *Store) Dir() string { return s.dir }
+
+// SetMinPhyOffset tells the store the CommitLog's min physical offset, in bytes. Queues' mins follow at once; compactions
+// drop units below it. A value that is not greater than the present one changes nothing, as a log's min never falls.
+func (s *Store) SetMinPhyOffset(minPhy int64) error {
+	for {
+		old := s.minPhy.Load()
+		if minPhy <= old {
+			return nil
+		}
+		if s.minPhy.CompareAndSwap(old, minPhy) {
+			return s.wrap(s.db.SetMinPhyOffset(minPhy))
+		}
+	}
+}
+
+// Queue returns the queue; false when the store holds no such queue.
+func (s *Store) Queue(k cq.Key) (cq.Queue, bool) {
+	if _, ok := s.end(k); !ok {
+		return nil, false
+	}
+	return &queue{s: s, key: k, prefix: appendUnitPrefix(nil, k)}, true
+}
+
+func (s *Store) end(k cq.Key) (end, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	e, ok := s.mu.ends[k]
+	return e, ok
+}
+
+// Queues yields the keys present when it is called.
+func (s *Store) Queues() iter.Seq[cq.Key] {
+	s.mu.RLock()
+	keys := slices.AppendSeq(make([]cq.Key, 0, len(s.mu.ends)), maps.Keys(s.mu.ends))
+	s.mu.RUnlock()
+	return slices.Values(keys)
+}
+
+// DispatchFrom returns the checkpoint: the end of the last record dispatched, or -1.
+func (s *Store) DispatchFrom() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.dispatched
+}
+
+// Progress returns the ends of the last records accepted, readable and durable; the first two are always the same here.
+func (s *Store) Progress() (accepted, readable, durable int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.dispatched, s.mu.dispatched, s.mu.durable
+}
+
+// TableBytes returns the size of the table files, in bytes; what is still in memory is not counted.
+func (s *Store) TableBytes() (int64, error) {
+	n, err := s.db.TableBytes()
+	return n, s.wrap(err)
+}
+
+// Compact merges all units into one sorted run and drops expired ones; after an import it makes reads as fast as they get
+// and is needed before a store opened with automatic compaction accepts writes at full speed. While it runs the directory
+// holds input and output. progress may be nil; see rocks.DB.Compact. ctx ends it without harm.
+func (s *Store) Compact(ctx context.Context, progress func(writtenBytes, totalBytes int64)) error {
+	if s.readOnly {
+		return s.readOnlyError()
+	}
+	return s.wrap(s.db.Compact(ctx, progress))
+}
+
+func (s *Store) readOnlyError() error { return fmt.Errorf("%s: %w", s.dir, cq.ErrReadOnly) }
+
+// Flush makes what was accepted durable: the tables of both families, as one change. Its failure is sticky like that of a
+// write.
+func (s *Store) Flush(ctx context.Context) error {
+	if s.readOnly {
+		return s.readOnlyError()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	accepted := s.mu.dispatched
+	s.mu.RUnlock()
+	if err := s.db.Flush(); err != nil {
+		s.write.Lock()
+		defer s.write.Unlock()
+		return s.stickLocked(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A truncation in between has lowered dispatched; what it cut is not durable.
+	s.mu.durable = max(s.mu.durable, min(accepted, s.mu.dispatched))
+	return nil
+}
+
+// stickLocked remembers the first failure of a write or flush.
+func (s *Store) stickLocked(err error) error {
+	err = s.wrap(err)
+	if s.write.failed == nil && !errors.Is(err, cq.ErrClosed) {
+		s.write.failed = err
+	}
+	return err
+}
+
+// beginWrite takes the write lock, or says why there can be no write; the caller unlocks.
+func (s *Store) beginWrite(ctx context.Context) error {
+	if s.readOnly {
+		return s.readOnlyError()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.write.Lock()
+	if err := s.write.failed; err != nil {
+		s.write.Unlock()
+		return err
+	}
+	s.mu.RLock()
+	closed := s.mu.closed
+	s.mu.RUnlock()
+	if closed {
+		s.write.Unlock()
+		return s.closedError()
+	}
+	return nil
+}
+
+// Close releases everything. What was accepted but not flushed is flushed by RocksDB, unless
+// RocksDBOptions.AvoidFlushDuringShutdown says otherwise. Idempotent.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	closed := s.mu.closed
+	s.mu.closed = true
+	s.mu.Unlock()
+	if closed {
+		return nil
+	}
+	// A merge may be running inside the database, never under the write lock.
+	s.write.Lock()
+	defer s.write.Unlock()
+	var err error
+	if s.write.ingester != nil {
+		err = s.write.ingester.Close()
+		s.write.ingester = nil
+	}
+	err = errors.Join(err, s.db.Close())
+	s.mu.Lock()
+	s.mu.ends, s.mu.derived = nil, nil
+	s.mu.Unlock()
+	return err
+}

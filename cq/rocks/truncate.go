@@ -1,0 +1,134 @@
+//go:build cgo
+
+package rocks
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/rocks"
+)
+
+// rowsPerBatch bounds the memory of batches that touch every queue.
+const rowsPerBatch = 4096
+
+// TruncateDirty removes every unit whose record starts at or above phyOffset and lowers the max rows of the queues concerned
+// and the checkpoint; durable when it returns nil. The exact boundary is searched for in each queue and everything from there
+// on deleted, so that no dirty unit is left above max. Units that a min row hides go with the rest of a queue that loses all
+// that is visible.
+//
+// The checkpoint goes first: cut off in the middle, the store is dispatched to again from phyOffset.
+// Source: RocksDBConsumeQueueStore.truncateDirty, 5.5.0, with a lower-bound search for its stop at an equal probe.
+func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.write.Unlock()
+	s.mu.RLock()
+	checkpoint := min(s.mu.dispatched, max(phyOffset, 0))
+	var dirty []cq.Key
+	for k, e := range s.mu.ends {
+		if e.lastPhy >= phyOffset {
+			dirty = append(dirty, k)
+		}
+	}
+	lower := checkpoint < s.mu.dispatched
+	s.mu.RUnlock()
+	if !lower && len(dirty) == 0 {
+		return nil
+	}
+	slices.SortFunc(dirty, compareKeys)
+
+	st := &s.write.stage
+	st.reset(s.db)
+	st.batch.Reset()
+	if lower {
+		st.value = binary.BigEndian.AppendUint64(st.value[:0], uint64(checkpoint))
+		st.batch.Put(rocks.Offsets, checkpointKey, st.value)
+	}
+	cut := make(map[cq.Key]end, min(len(dirty), rowsPerBatch)) // max 0: gone
+	for _, k := range dirty {
+		if len(cut) == rowsPerBatch {
+			if err := s.applyCutLocked(ctx, checkpoint, cut); err != nil {
+				return err
+			}
+		}
+		e, err := s.cutQueue(st, k, phyOffset)
+		if err != nil {
+			return err
+		}
+		cut[k] = e
+	}
+	if err := s.applyCutLocked(ctx, checkpoint, cut); err != nil {
+		return err
+	}
+	if err := s.db.Flush(); err != nil {
+		return s.stickLocked(err)
+	}
+	s.log.Info("queues truncated", "phyOffset", phyOffset, "queues", len(dirty))
+	return nil
+}
+
+// cutQueue adds to the batch what truncates one queue and returns its new end.
+func (s *Store) cutQueue(st *stage, k cq.Key, phyOffset int64) (end, error) {
+	old, _ := s.end(k)
+	prefix := appendUnitPrefix(nil, k)
+	below, _, err := s.db.LowerBound(prefix, min(old.minSlot, old.max), old.max, phyOffset)
+	if err != nil {
+		return end{}, s.wrap(err)
+	}
+	first, last := appendUnitRange(nil, nil, k)
+	if below.Slot < 0 {
+		st.batch.DeleteRange(rocks.Units, first, last)
+		st.deleteRows(k)
+		return end{}, nil
+	}
+	e := end{max: below.Slot + 1, lastPhy: below.Unit.PhyOffset, lastSize: below.Unit.Size, minSlot: old.minSlot}
+	st.batch.DeleteRange(rocks.Units, appendUnitKey(nil, k, e.max), last)
+	st.putMax(k, e)
+	return e, nil
+}
+
+// deleteRows adds to the batch what removes the max and min rows of a queue.
+func (st *stage) deleteRows(k cq.Key) {
+	for _, tag := range [][3]byte{tagMax, tagMin} {
+		st.rowKey = appendRowKey(st.rowKey[:0], k, tag)
+		st.batch.Delete(rocks.Offsets, st.rowKey)
+	}
+}
+
+// applyCutLocked writes the batch and makes it visible.
+func (s *Store) applyCutLocked(ctx context.Context, checkpoint int64, cut map[cq.Key]end) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	st := &s.write.stage
+	if err := s.db.Write(st.batch, false); err != nil {
+		return s.stickLocked(err)
+	}
+	st.batch.Reset()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.dispatched = min(s.mu.dispatched, checkpoint)
+	s.mu.durable = min(s.mu.durable, checkpoint)
+	for k, e := range cut {
+		delete(s.mu.derived, k)
+		if e.max == 0 {
+			delete(s.mu.ends, k)
+		} else {
+			s.mu.ends[k] = e
+		}
+	}
+	clear(cut)
+	return nil
+}
+
+// compareKeys orders queues as their rows are: by length of topic first.
+func compareKeys(a, b cq.Key) int {
+	if d := len(a.Topic) - len(b.Topic); d != 0 {
+		return d
+	}
+	return a.Compare(b)
+}

@@ -1,0 +1,325 @@
+//go:build cgo
+
+package rocks
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/linxGnu/grocksdb"
+)
+
+// Names of the families.
+const (
+	familyUnits   = "default"
+	familyOffsets = "offset"
+)
+
+// DB is an open database. All methods may be called concurrently, Close included.
+type DB struct {
+	dir      string
+	readOnly bool
+	options  Options
+
+	// gate holds a token for each call inside RocksDB.
+	gate chan struct{}
+	// mu is held shared by every call and exclusively by Close; it guards closed and with it every C object below.
+	mu      sync.RWMutex
+	closed  bool
+	closing atomic.Bool // Close has begun
+
+	c         *grocksdb.DB
+	handles   []*grocksdb.ColumnFamilyHandle
+	units     *grocksdb.ColumnFamilyHandle
+	offsets   *grocksdb.ColumnFamilyHandle // nil in a read-only database that lacks the family
+	offsetsID uint32
+	names     []string
+	read      *grocksdb.ReadOptions
+	write     *grocksdb.WriteOptions
+	grouped   *grocksdb.WriteOptions
+	owned     owned
+}
+
+// Open opens the database in dir for reading and writing, and makes it, with its directory, if there is none and
+// o.CreateIfMissing says so. Families present are all opened; "default" and "offset" are created when missing.
+//
+// Errors are of type *Error. A directory that holds table files or manifests but no CURRENT is refused, since RocksDB would
+// take it for empty and delete them.
+func Open(dir string, o Options) (*DB, error) { return open(dir, o, false) }
+
+// OpenReadOnly opens the database in dir as it is now. It changes no byte in the directory: no log, no lock. Rows in a
+// left-over write-ahead log are seen. What another process writes afterwards is not.
+func OpenReadOnly(dir string, o Options) (*DB, error) { return open(dir, o, true) }
+
+func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	present, err := inspect(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !present {
+		if readOnly || !o.CreateIfMissing {
+			return nil, &Error{Op: opOpen, Dir: dir, Err: fmt.Errorf("no database there: %w", fs.ErrNotExist)}
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, &Error{Op: opOpen, Dir: dir, Err: err}
+		}
+	}
+	db := &DB{dir: dir, readOnly: readOnly, options: o, gate: make(chan struct{}, o.MaxCalls)}
+	defer func() {
+		if err != nil {
+			db.owned.destroy()
+		}
+	}()
+	if db.owned.db, err = newDBOptions(o); err != nil {
+		return nil, err
+	}
+	c := db.owned.db
+	c.SetCreateIfMissing(!readOnly && o.CreateIfMissing)
+	c.SetCreateIfMissingColumnFamilies(!readOnly)
+	if readOnly {
+		db.owned.quiet(c)
+	}
+	db.names = []string{familyUnits}
+	if present {
+		if db.names, err = grocksdb.ListColumnFamilies(c, dir); err != nil {
+			return nil, &Error{Op: opOpen, Dir: dir, Text: err.Error()}
+		}
+	}
+	if !readOnly && !slices.Contains(db.names, familyOffsets) {
+		db.names = append(db.names, familyOffsets)
+	}
+	for _, name := range db.names {
+		f := o.Offsets
+		switch name {
+		case familyUnits:
+			f = o.Units
+		case familyOffsets:
+		default: // somebody else's: nothing is known about its readers
+			f.InplaceUpdate = false
+		}
+		fo, err := db.owned.newFamilyOptions(f, o.DisableAutoCompactions)
+		if err != nil {
+			return nil, err
+		}
+		db.owned.families = append(db.owned.families, fo)
+		if name == familyUnits {
+			db.owned.filter = newMinPhyFilter(math.MinInt64)
+			db.owned.filter.install(fo)
+		}
+	}
+	if readOnly {
+		db.c, db.handles, err = grocksdb.OpenDbForReadOnlyColumnFamilies(c, dir, db.names, db.owned.families, false)
+	} else {
+		db.c, db.handles, err = grocksdb.OpenDbColumnFamilies(c, dir, db.names, db.owned.families)
+	}
+	if err != nil {
+		return nil, &Error{Op: opOpen, Dir: dir, Text: err.Error()}
+	}
+	for i, name := range db.names {
+		switch name {
+		case familyUnits:
+			db.units = db.handles[i]
+		case familyOffsets:
+			db.offsets = db.handles[i]
+			db.offsetsID = db.handles[i].ID()
+		}
+	}
+	db.read = grocksdb.NewDefaultReadOptions()
+	db.write = grocksdb.NewDefaultWriteOptions()
+	db.write.DisableWAL(true)
+	db.grouped = grocksdb.NewDefaultWriteOptions()
+	db.grouped.DisableWAL(true)
+	db.grouped.SetMemtableInsertHintPerBatch(true)
+	return db, nil
+}
+
+// inspect tells whether dir holds a database, without RocksDB.
+func inspect(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, &Error{Op: opOpen, Dir: dir, Err: err}
+	}
+	remains := ""
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case name == "CURRENT" && e.IsDir():
+			return false, &Error{Op: opOpen, Dir: dir, Err: fmt.Errorf("%s is a directory", filepath.Join(dir, name))}
+		case name == "CURRENT":
+			return true, nil
+		case !e.IsDir() && (strings.HasPrefix(name, "MANIFEST-") || strings.HasSuffix(name, ".sst")):
+			remains = name
+		}
+	}
+	if remains != "" {
+		return false, &Error{Op: opOpen, Dir: dir, Text: "Corruption: CURRENT is missing, but " + remains + " is there"}
+	}
+	return false, nil
+}
+
+// Dir returns the directory.
+func (db *DB) Dir() string { return db.dir }
+
+// Families returns the names of the column families, in no order.
+func (db *DB) Families() []string { return slices.Clone(db.names) }
+
+// ReadOnly tells whether the database was opened by OpenReadOnly.
+func (db *DB) ReadOnly() bool { return db.readOnly }
+
+// enter begins a call into RocksDB; leave ends it.
+func (db *DB) enter() error {
+	db.gate <- struct{}{}
+	db.mu.RLock()
+	if db.closed {
+		db.leave()
+		return fmt.Errorf("%s: %w", db.dir, ErrClosed)
+	}
+	return nil
+}
+
+func (db *DB) enterWrite() error {
+	if db.readOnly {
+		return fmt.Errorf("%s: %w", db.dir, ErrReadOnly)
+	}
+	return db.enter()
+}
+
+func (db *DB) leave() {
+	db.mu.RUnlock()
+	<-db.gate
+}
+
+// SetMinPhyOffset tells the compaction filter from where on units are kept: a compaction removes those below. The bound of
+// a new DB keeps everything.
+func (db *DB) SetMinPhyOffset(minPhy int64) error {
+	if err := db.enter(); err != nil {
+		return err
+	}
+	defer db.leave()
+	db.owned.filter.set(minPhy)
+	return nil
+}
+
+// Write applies a batch: all of it, or, on error, nothing. Readers see it when Write returns; it is durable after Flush.
+// grouped says that the rows of one queue stand together in the batch, which makes the memtable faster.
+func (db *DB) Write(b *Batch, grouped bool) error {
+	if err := db.enterWrite(); err != nil {
+		return err
+	}
+	defer db.leave()
+	o := db.write
+	if grouped {
+		o = db.grouped
+	}
+	rep := b.data()
+	var cErr *C.char
+	C.tmq_write(rawDB(db.c), rawWriteOptions(o), bytesPointer(rep), C.size_t(len(rep)), &cErr)
+	if text := takeError(cErr); text != "" {
+		return db.fail("write to", text)
+	}
+	return nil
+}
+
+// Flush writes all memtables of all families to table files, as one change, and returns when they are durable.
+func (db *DB) Flush() error {
+	if err := db.enterWrite(); err != nil {
+		return err
+	}
+	defer db.leave()
+	o := grocksdb.NewDefaultFlushOptions()
+	defer o.Destroy()
+	o.SetWait(true)
+	if err := db.c.FlushCFs(db.handles, o); err != nil {
+		return db.fail("flush", err.Error())
+	}
+	return nil
+}
+
+func (db *DB) handle(f Family) *grocksdb.ColumnFamilyHandle {
+	if f == Units {
+		return db.units
+	}
+	return db.offsets
+}
+
+// Get returns a copy of the row's value; false when there is none.
+func (db *DB) Get(f Family, key []byte) ([]byte, bool, error) {
+	if err := db.enter(); err != nil {
+		return nil, false, err
+	}
+	defer db.leave()
+	h := db.handle(f)
+	if h == nil {
+		return nil, false, nil
+	}
+	s, err := db.c.GetCF(db.read, h, key)
+	if err != nil {
+		return nil, false, db.fail("read a row of", err.Error())
+	}
+	defer s.Free()
+	if !s.Exists() {
+		return nil, false, nil
+	}
+	return slices.Clone(s.Data()), true, nil
+}
+
+// Scan calls fn with the rows whose key is at or above start, in key order, until fn returns false. Key and value are
+// RocksDB's memory, valid during the call only. fn must not call back into db.
+func (db *DB) Scan(f Family, start []byte, fn func(key, value []byte) bool) error {
+	if err := db.enter(); err != nil {
+		return err
+	}
+	defer db.leave()
+	h := db.handle(f)
+	if h == nil {
+		return nil
+	}
+	it := db.c.NewIteratorCF(db.read, h)
+	defer it.Close()
+	for it.Seek(start); it.Valid(); it.Next() {
+		if !fn(it.Key().Data(), it.Value().Data()) {
+			break
+		}
+	}
+	if err := it.Err(); err != nil {
+		return db.fail("scan", err.Error())
+	}
+	return nil
+}
+
+// Close waits for the calls inside RocksDB, stops its threads and releases every C object, children first. Unless
+// AvoidFlushDuringShutdown is set, RocksDB flushes what was written. Idempotent.
+func (db *DB) Close() error {
+	db.cancelCompaction()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return nil
+	}
+	db.closed = true
+	for _, h := range db.handles {
+		h.Destroy()
+	}
+	db.c.Close()
+	db.read.Destroy()
+	db.write.Destroy()
+	db.grouped.Destroy()
+	db.owned.destroy()
+	return nil
+}

@@ -1,0 +1,50 @@
+//go:build cgo
+
+package rocks
+
+import (
+	"errors"
+	"strings"
+)
+
+// ErrClosed is what every call after Close answers.
+var ErrClosed = errors.New("RocksDB is closed")
+
+// ErrReadOnly is what every write to a database opened by OpenReadOnly answers.
+var ErrReadOnly = errors.New("RocksDB is open read-only")
+
+// Error is an answer of RocksDB, with the operation and the directory.
+type Error struct {
+	Op   string // what was attempted, e.g. "open" or "read units"
+	Dir  string // the database directory
+	Text string // RocksDB's status, e.g. "Corruption: ..."
+	Err  error  // cause outside RocksDB, may be nil
+}
+
+func (e *Error) Error() string {
+	s := e.Op + " RocksDB in " + e.Dir + ": " + e.Text
+	if e.Err != nil {
+		s += e.Err.Error()
+	}
+	if e.Op == opOpen && e.Err == nil && !e.Locked() {
+		s += "; its content is a view: rebuild the consume queues from the CommitLog"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Corruption tells whether RocksDB found its files damaged or missing.
+func (e *Error) Corruption() bool {
+	return strings.HasPrefix(e.Text, "Corruption") || e.Op == opOpen && strings.Contains(e.Text, "No such file")
+}
+
+// Locked tells whether another process, or another DB of this one, has the database open.
+func (e *Error) Locked() bool {
+	return strings.Contains(e.Text, "lock") && strings.HasPrefix(e.Text, "IO error")
+}
+
+const opOpen = "open"
+
+func (db *DB) fail(op, text string) error { return &Error{Op: op, Dir: db.dir, Text: text} }

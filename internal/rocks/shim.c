@@ -1,0 +1,226 @@
+//go:build cgo
+
+#include "shim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct rocksdb_iterator_t rocksdb_iterator_t;
+typedef struct rocksdb_writebatch_t rocksdb_writebatch_t;
+
+extern rocksdb_iterator_t *rocksdb_create_iterator_cf(rocksdb_t *, const rocksdb_readoptions_t *,
+                                                      rocksdb_column_family_handle_t *);
+extern void rocksdb_iter_destroy(rocksdb_iterator_t *);
+extern unsigned char rocksdb_iter_valid(const rocksdb_iterator_t *);
+extern void rocksdb_iter_seek(rocksdb_iterator_t *, const char *, size_t);
+extern void rocksdb_iter_seek_for_prev(rocksdb_iterator_t *, const char *, size_t);
+extern void rocksdb_iter_next(rocksdb_iterator_t *);
+extern void rocksdb_iter_prev(rocksdb_iterator_t *);
+extern const char *rocksdb_iter_key(const rocksdb_iterator_t *, size_t *);
+extern const char *rocksdb_iter_value(const rocksdb_iterator_t *, size_t *);
+extern void rocksdb_iter_get_error(const rocksdb_iterator_t *, char **);
+
+extern rocksdb_writebatch_t *rocksdb_writebatch_create_from(const char *, size_t);
+extern void rocksdb_writebatch_destroy(rocksdb_writebatch_t *);
+extern void rocksdb_write(rocksdb_t *, const rocksdb_writeoptions_t *, rocksdb_writebatch_t *, char **);
+
+extern void rocksdb_sstfilewriter_put(rocksdb_sstfilewriter_t *, const char *, size_t, const char *, size_t, char **);
+
+extern rocksdb_compactionfilter_t *rocksdb_compactionfilter_create(
+	void *state, void (*destructor)(void *),
+	unsigned char (*filter)(void *, int, const char *, size_t, const char *, size_t, char **, size_t *, unsigned char *),
+	const char *(*name)(void *));
+
+enum { SLOT_BYTES = 8, VALUE_BYTES = 28, MAX_KEY = 512 };
+
+static int64_t get64(const char *p) {
+	uint64_t v;
+	memcpy(&v, p, 8);
+	return (int64_t)__builtin_bswap64(v);
+}
+
+static void put64(char *p, int64_t x) {
+	uint64_t v = __builtin_bswap64((uint64_t)x);
+	memcpy(p, &v, 8);
+}
+
+static void decode(const char *p, tmq_unit *u) {
+	uint32_t size;
+	memcpy(&size, p + 8, 4);
+	u->phy = get64(p);
+	u->size = (int32_t)__builtin_bswap32(size);
+	u->tags = get64(p + 12);
+	u->time = get64(p + 20);
+	u->pad = 0;
+}
+
+static void encode(const tmq_unit *u, char *p) {
+	uint32_t size = __builtin_bswap32((uint32_t)u->size);
+	put64(p, u->phy);
+	memcpy(p + 8, &size, 4);
+	put64(p + 12, u->tags);
+	put64(p + 20, u->time);
+}
+
+static char *fail(const char *text) {
+	char *s = malloc(strlen(text) + 1);
+	if (s != NULL) {
+		strcpy(s, text);
+	}
+	return s;
+}
+
+// at tells whether the iterator stands on a row of the queue that key belongs to; if so it stores the row's slot, and the
+// unit unless the value is too short to be one (then *u is untouched and *whole is 0).
+static int at(rocksdb_iterator_t *it, const char *key, size_t klen, int64_t *slot, tmq_unit *u, int *whole) {
+	size_t kn, vn;
+	if (!rocksdb_iter_valid(it)) {
+		return 0;
+	}
+	const char *k = rocksdb_iter_key(it, &kn);
+	if (kn != klen || memcmp(k, key, klen - SLOT_BYTES) != 0) {
+		return 0;
+	}
+	*slot = get64(k + klen - SLOT_BYTES);
+	const char *v = rocksdb_iter_value(it, &vn);
+	*whole = vn >= VALUE_BYTES;
+	if (*whole) {
+		decode(v, u);
+	}
+	return 1;
+}
+
+int64_t tmq_read_units(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *key,
+                       size_t klen, tmq_unit *out, int64_t n, char **errptr) {
+	int64_t got = 0, want = get64(key + klen - SLOT_BYTES), slot;
+	int whole;
+	rocksdb_iterator_t *it = rocksdb_create_iterator_cf(db, ro, cf);
+	for (rocksdb_iter_seek(it, key, klen); got < n; rocksdb_iter_next(it)) {
+		if (!at(it, key, klen, &slot, &out[got], &whole) || slot != want + got || !whole) {
+			break;
+		}
+		got++;
+	}
+	rocksdb_iter_get_error(it, errptr);
+	rocksdb_iter_destroy(it);
+	return got;
+}
+
+// first stores in *f the first unit in slots [from, end).
+static int first(rocksdb_iterator_t *it, char *key, size_t klen, int64_t from, int64_t end, tmq_found *f) {
+	int whole;
+	put64(key + klen - SLOT_BYTES, from);
+	rocksdb_iter_seek(it, key, klen);
+	while (at(it, key, klen, &f->slot, &f->unit, &whole) && f->slot < end) {
+		if (whole) {
+			return 1;
+		}
+		rocksdb_iter_next(it);
+	}
+	f->slot = -1;
+	return 0;
+}
+
+// last stores in *f the last unit in slots [from, end).
+static int last(rocksdb_iterator_t *it, char *key, size_t klen, int64_t from, int64_t end, tmq_found *f) {
+	int whole;
+	put64(key + klen - SLOT_BYTES, end - 1);
+	rocksdb_iter_seek_for_prev(it, key, klen);
+	while (at(it, key, klen, &f->slot, &f->unit, &whole) && f->slot >= from) {
+		if (whole) {
+			return 1;
+		}
+		rocksdb_iter_prev(it);
+	}
+	f->slot = -1;
+	return 0;
+}
+
+// In the slots from key's to end (exclusive) physical offsets rise with the slot. *from is the first unit at or above phy,
+// *below the last unit under it. A slot without a unit says nothing; the search goes on at the next unit above it.
+void tmq_lower_bound(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *key,
+                     size_t klen, int64_t end, int64_t phy, tmq_found *below, tmq_found *from, char **errptr) {
+	char buf[MAX_KEY];
+	tmq_found probe;
+	int64_t start = get64(key + klen - SLOT_BYTES), lo = start, hi = end;
+	below->slot = from->slot = -1;
+	if (klen > MAX_KEY) {
+		*errptr = fail("Invalid argument: key too long");
+		return;
+	}
+	memcpy(buf, key, klen);
+	rocksdb_iterator_t *it = rocksdb_create_iterator_cf(db, ro, cf);
+	// The first unit usually decides: most queues have lost nothing.
+	if (lo < hi && first(it, buf, klen, lo, hi, &probe)) {
+		if (probe.unit.phy >= phy) {
+			*from = probe;
+			hi = lo;
+		} else {
+			lo = probe.slot + 1;
+		}
+	} else {
+		hi = lo;
+	}
+	while (lo < hi) {
+		int64_t mid = lo + (hi - lo) / 2;
+		if (!first(it, buf, klen, mid, hi, &probe)) {
+			hi = mid;
+		} else if (probe.unit.phy >= phy) {
+			*from = probe;
+			hi = mid;
+		} else {
+			lo = probe.slot + 1;
+		}
+	}
+	if (hi > start) {
+		last(it, buf, klen, start, hi, below);
+	}
+	rocksdb_iter_get_error(it, errptr);
+	rocksdb_iter_destroy(it);
+}
+
+int64_t tmq_sst_put_units(rocksdb_sstfilewriter_t *w, const char *key, size_t klen, const tmq_unit *units, int64_t n,
+                          char **errptr) {
+	char buf[MAX_KEY], value[VALUE_BYTES];
+	int64_t slot = get64(key + klen - SLOT_BYTES);
+	if (klen > MAX_KEY) {
+		*errptr = fail("Invalid argument: key too long");
+		return 0;
+	}
+	memcpy(buf, key, klen);
+	for (int64_t i = 0; i < n; i++) {
+		put64(buf + klen - SLOT_BYTES, slot + i);
+		encode(&units[i], value);
+		rocksdb_sstfilewriter_put(w, buf, klen, value, VALUE_BYTES, errptr);
+		if (*errptr != NULL) {
+			return i;
+		}
+	}
+	return n;
+}
+
+void tmq_write(rocksdb_t *db, rocksdb_writeoptions_t *wo, const char *rep, size_t len, char **errptr) {
+	rocksdb_writebatch_t *b = rocksdb_writebatch_create_from(rep, len);
+	rocksdb_write(db, wo, b, errptr);
+	rocksdb_writebatch_destroy(b);
+}
+
+// The filter runs on RocksDB's compaction threads; Go stores the bound with an atomic write.
+static unsigned char expired(void *state, int level, const char *key, size_t klen, const char *value, size_t vlen,
+                             char **new_value, size_t *new_len, unsigned char *changed) {
+	(void)level, (void)key, (void)new_value, (void)new_len;
+	*changed = 0;
+	return klen > 0 && vlen >= VALUE_BYTES && get64(value) < __atomic_load_n((int64_t *)state, __ATOMIC_RELAXED);
+}
+
+static const char *filter_name(void *state) {
+	(void)state;
+	return "TandemMQExpiredUnits";
+}
+
+// The state belongs to Go.
+static void keep_state(void *state) { (void)state; }
+
+rocksdb_compactionfilter_t *tmq_filter_create(int64_t *min_phy) {
+	return rocksdb_compactionfilter_create(min_phy, keep_state, expired, filter_name);
+}
