@@ -1,0 +1,20 @@
+// Package interop checks compatibility with RocketMQ itself: a small Java program (java/, StoreCheck) opens store directories
+// with the released rocketmq-store 5.5.0, reads every message, sends more, and shuts down; Go tests compare what it saw.
+//
+// # Basics
+//
+//	go test -tags interop ./tests/interop
+//
+// needs JDK 17 and Maven, set up to reach a repository. The program is built once into the cache directory
+// (TANDEMMQ_CACHE, else tandemmq in the user's cache directory), keyed by its sources. One JVM serves many directories.
+//
+//	golden_test.go    the program reads the golden stores and gets what their manifests say: it is a sound judge
+//	rocks_test.go     file and combine stores moved to RocksDB: RocketMQ reads them, continues them, and takes them back
+//	file_test.go      RocksDB stores moved to files: the same the other way
+//	generate_test.go  stores made by `tandemmq store generate`
+//
+// # Caveats
+//
+// RocketMQ changes what it opens, and a wrong start can hide messages for good: every step works on its own copy. The
+// program refuses to go on when its process listens on any port.
+package interop

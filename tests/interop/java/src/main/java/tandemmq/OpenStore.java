@@ -1,0 +1,154 @@
+package tandemmq;
+
+import java.lang.reflect.Field;
+import java.util.Collection;
+import java.util.SortedMap;
+import java.util.SortedSet;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.RocksDBMessageStore;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
+import org.apache.rocketmq.store.queue.CombineConsumeQueueStore;
+import org.apache.rocketmq.store.queue.ConsumeQueueStore;
+import org.apache.rocketmq.store.queue.ConsumeQueueStoreInterface;
+import org.apache.rocketmq.store.queue.RocksDBConsumeQueueOffsetTable;
+import org.apache.rocketmq.store.queue.RocksDBConsumeQueueStore;
+import org.apache.rocketmq.store.queue.offset.OffsetEntryType;
+import org.apache.rocketmq.store.stats.BrokerStatsManager;
+
+/** A store directory opened with the released store, as a broker of that configuration would. */
+final class OpenStore implements AutoCloseable {
+    private static final long IDLE_LIMIT_MS = 60_000;
+
+    final DefaultMessageStore messages;
+    /** The two kinds of consume queue store; null where the mode has none. */
+    final ConsumeQueueStore fileQueues;
+    final RocksDBConsumeQueueStore rocksQueues;
+
+    OpenStore(Args args) throws Exception {
+        MessageStoreConfig config = config(args);
+        BrokerConfig broker = new BrokerConfig();
+        broker.setBrokerIP1("127.0.0.1");
+        BrokerStatsManager stats = new BrokerStatsManager("storecheck", false);
+        boolean rocks = args.text("mode", "file").equals("rocks");
+        messages = rocks
+            ? new RocksDBMessageStore(config, stats, null, broker, new ConcurrentHashMap<>())
+            : new DefaultMessageStore(config, stats, null, broker, new ConcurrentHashMap<>());
+        ConsumeQueueStoreInterface queues = messages.getQueueStore();
+        if (queues instanceof CombineConsumeQueueStore both) {
+            fileQueues = both.getConsumeQueueStore();
+            rocksQueues = both.getRocksDBConsumeQueueStore();
+        } else {
+            fileQueues = rocks ? null : (ConsumeQueueStore) queues;
+            rocksQueues = rocks ? (RocksDBConsumeQueueStore) queues : null;
+        }
+        try {
+            if (!messages.load()) {
+                throw new IllegalStateException("the store refuses to load " + args.dir);
+            }
+            messages.start();
+            awaitIdle();
+        } catch (Throwable e) {
+            messages.shutdown();
+            throw e;
+        }
+    }
+
+    /**
+     * Small files as the directory has them, and nothing that would delete, compact or move messages by the clock: the
+     * records carry real store times, so retention has to be out of reach.
+     */
+    private static MessageStoreConfig config(Args args) {
+        MessageStoreConfig c = new MessageStoreConfig();
+        c.setStorePathRootDir(args.dir);
+        c.setMappedFileSizeCommitLog(args.number("commitlog-size", c.getMappedFileSizeCommitLog()));
+        c.setMappedFileSizeConsumeQueue(args.number("cq-size", c.getMappedFileSizeConsumeQueue()));
+        c.setMaxHashSlotNum(args.number("index-slots", c.getMaxHashSlotNum()));
+        c.setMaxIndexNum(args.number("index-num", c.getMaxIndexNum()));
+        c.setFileReservedTime((int) TimeUnit.DAYS.toHours(50 * 365));
+        c.setDiskMaxUsedSpaceRatio(99);
+        c.setCleanFileForciblyEnable(false);
+        c.setEnableCompaction(false);
+        c.setTimerWheelEnable(false);
+        c.setHaListenPort(0);
+        if (args.on("lmq")) {
+            c.setEnableLmq(true);
+            c.setEnableMultiDispatch(true);
+        }
+        switch (args.text("mode", "file")) {
+            case "rocks" -> c.setStoreType("defaultRocksDB");
+            case "combine" -> {
+                c.setRocksdbCQDoubleWriteEnable(true);
+                c.setCombineCQPreferCQType(storeType(args.text("prefer", "file")));
+                c.setCombineAssignOffsetCQType(storeType(args.text("assign", "file")));
+                c.setCombineCQUseRocksdbForLmq(args.on("lmq-rocks"));
+            }
+            default -> { }
+        }
+        c.setUseSeparateStorePathForRocksdbCQ(args.on("separate"));
+        return c;
+    }
+
+    private static String storeType(String kind) {
+        return kind.equals("rocks") ? "defaultRocksDB" : "default";
+    }
+
+    /** Returns when the log is dispatched to its end and every RocksDB group is committed. */
+    void awaitIdle() throws InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(IDLE_LIMIT_MS);
+        // A request is in neither collection for an instant while the committer takes it over: ask several times.
+        for (int calm = 0; calm < 4; calm = idle() ? calm + 1 : 0) {
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("dispatch is still " + messages.dispatchBehindBytes() + " bytes behind after "
+                    + IDLE_LIMIT_MS + " ms");
+            }
+            Thread.sleep(15);
+        }
+    }
+
+    private boolean idle() {
+        if (messages.dispatchBehindBytes() > 0) {
+            return false;
+        }
+        if (rocksQueues == null) {
+            return true;
+        }
+        Object committer = internal(rocksQueues, "groupCommitService", Object.class);
+        return internal(committer, "buffer", Collection.class).isEmpty() && internal(committer, "requests", Collection.class).isEmpty();
+    }
+
+    /** Every queue that either kind knows: topic to queue ids, in the order of the report. */
+    SortedMap<String, SortedSet<Integer>> queues() throws Exception {
+        SortedMap<String, SortedSet<Integer>> all = new TreeMap<>();
+        if (fileQueues != null) {
+            fileQueues.getConsumeQueueTable().forEach((topic, byId) ->
+                all.computeIfAbsent(topic, t -> new TreeSet<>()).addAll(byId.keySet()));
+        }
+        if (rocksQueues != null) {
+            internal(rocksQueues, "rocksDBConsumeQueueOffsetTable", RocksDBConsumeQueueOffsetTable.class).forEach(
+                row -> row.type == OffsetEntryType.MAXIMUM,
+                row -> all.computeIfAbsent(row.topic, t -> new TreeSet<>()).add(row.queueId));
+        }
+        return all;
+    }
+
+    /** Reads a private field where the store shows no other way to the value. */
+    private static <T> T internal(Object owner, String name, Class<T> type) {
+        try {
+            Field f = owner.getClass().getDeclaredField(name);
+            f.setAccessible(true);
+            return type.cast(f.get(owner));
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("this is not the store version the program was written for", e);
+        }
+    }
+
+    @Override
+    public void close() {
+        messages.shutdown();
+    }
+}

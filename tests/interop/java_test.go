@@ -1,0 +1,180 @@
+//go:build interop
+
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/tests/golden"
+)
+
+const (
+	// javaLimit bounds one JVM. The program itself gives up a minute earlier and says which directory held it up.
+	javaLimit = 5 * time.Minute
+	// javaJobs directories are open at a time: most of the 4 s that one takes is the store's own sleeping at shutdown.
+	javaJobs = 4
+)
+
+// How RocketMQ is configured when it opens a directory.
+type how struct {
+	mode     string // file, rocks or combine
+	prefer   string // combine: the kind to read from
+	separate bool   // useSeparateStorePathForRocksdbCQ
+	lmq      bool   // enableLmq and enableMultiDispatch
+	lmqRocks bool   // combineCQUseRocksdbForLmq
+	sizes    sizes
+}
+
+// The sizes of mapped files, in bytes and entries; RocketMQ's own where 0.
+type sizes struct{ commitLog, queue, indexSlots, indexEntries int64 }
+
+// A job is one directory opened once: read, and continued by so many messages if append is not 0.
+type job struct {
+	name   string
+	dir    string
+	how    how
+	append int
+}
+
+// A report is what the program saw in one job.
+type report struct {
+	opened   *golden.Listing
+	appended *golden.Listing // after the sends; nil for a job that only reads
+	grown    []grown
+}
+
+// grown says how far one queue went while messages were sent.
+type grown struct {
+	Topic   string `json:"topic"`
+	QueueID int32  `json:"queueId"`
+	Before  int64  `json:"before"`
+	After   int64  `json:"after"`
+}
+
+func (j job) words(out string) []string {
+	w := []string{"read", j.dir, "--mode", j.how.mode, "--out", out}
+	if j.append > 0 {
+		w[0] = "append"
+		w = append(w, "--messages", strconv.Itoa(j.append))
+	}
+	if j.how.prefer != "" {
+		w = append(w, "--prefer", j.how.prefer)
+	}
+	for name, on := range map[string]bool{"--separate": j.how.separate, "--lmq": j.how.lmq, "--lmq-rocks": j.how.lmqRocks} {
+		if on {
+			w = append(w, name)
+		}
+	}
+	for name, size := range map[string]int64{
+		"--commitlog-size": j.how.sizes.commitLog, "--cq-size": j.how.sizes.queue,
+		"--index-slots": j.how.sizes.indexSlots, "--index-num": j.how.sizes.indexEntries,
+	} {
+		if size > 0 {
+			w = append(w, name, strconv.FormatInt(size, 10))
+		}
+	}
+	return w
+}
+
+// runJobs lets one JVM do all jobs and returns their reports by name. A job that fails does not stop the others: its subtest
+// fails with the program's words, and its report is missing.
+func runJobs(t *testing.T, jobs []job) map[string]report {
+	t.Helper()
+	dir := t.TempDir()
+	var batch bytes.Buffer
+	for i, j := range jobs {
+		line, err := json.Marshal(j.words(outFile(dir, i)))
+		require.NoError(t, err)
+		batch.Write(line)
+		batch.WriteByte('\n')
+	}
+	list := filepath.Join(dir, "batch")
+	require.NoError(t, os.WriteFile(list, batch.Bytes(), 0o644))
+	home := filepath.Join(dir, "home")
+	require.NoError(t, os.Mkdir(home, 0o755))
+
+	ctx, cancel := context.WithTimeout(context.Background(), javaLimit)
+	defer cancel()
+	// Logs, native libraries and RocksDB's own log go to the home directory given here; no file in the shared temporary directory.
+	cmd := exec.CommandContext(ctx, "java", "-Xmx512m", "-XX:-UsePerfData", "-Duser.home="+home, "-Djava.io.tmpdir="+home,
+		"-cp", storeCheck.classPath, "tandemmq.StoreCheck", "batch", list, strconv.Itoa(javaJobs))
+	cmd.WaitDelay = 5 * time.Second
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	start := time.Now()
+	err := cmd.Run()
+	t.Logf("%d directories in %v", len(jobs), time.Since(start).Round(time.Second/10))
+	require.NoError(t, ctx.Err(), "StoreCheck did not end within %v", javaLimit)
+
+	reports := map[string]report{}
+	done := 0
+	for s := bufio.NewScanner(&out); s.Scan(); {
+		var d struct {
+			T     string
+			N     int
+			OK    bool
+			Error string
+		}
+		if json.Unmarshal(s.Bytes(), &d) != nil || d.T != "done" {
+			continue // the store prints a line of its own here and there
+		}
+		done++
+		j := jobs[d.N]
+		require.NotContains(t, reports, j.name, "two jobs of one name")
+		t.Run("java/"+j.name, func(t *testing.T) {
+			require.True(t, d.OK, "RocketMQ failed on %s opened with %+v: %s", j.name, j.how, d.Error)
+			r, err := readReport(outFile(dir, d.N))
+			require.NoError(t, err)
+			reports[j.name] = r
+		})
+	}
+	require.Equal(t, len(jobs), done, "StoreCheck ended early: %v\n%s", err, lastBytes(&errs, 4000))
+	return reports
+}
+
+func outFile(dir string, n int) string { return filepath.Join(dir, fmt.Sprintf("out-%d", n)) }
+
+// readReport takes the program's output apart: a listing, then what was sent and a second listing.
+func readReport(file string) (report, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return report{}, err
+	}
+	var r report
+	end := bytes.Index(b, []byte(`{"t":"end"`))
+	if end < 0 {
+		return report{}, fmt.Errorf("the report in %s has no end", file)
+	}
+	end += bytes.IndexByte(b[end:], '\n') + 1
+	if r.opened, err = golden.Parse(b[:end]); err != nil {
+		return report{}, err
+	}
+	if len(b) == end {
+		return r, nil
+	}
+	if r.appended, err = golden.Parse(b[end:]); err != nil {
+		return report{}, err
+	}
+	for _, line := range bytes.Split(b[end:], []byte("\n")) {
+		if bytes.HasPrefix(line, []byte(`{"t":"append"`)) {
+			var g grown
+			if err := json.Unmarshal(line, &g); err != nil {
+				return report{}, err
+			}
+			r.grown = append(r.grown, g)
+		}
+	}
+	return r, nil
+}
