@@ -222,7 +222,7 @@ func mustBounds(t *testing.T, s cq.Reader, k cq.Key) cq.Bounds {
 }
 
 func keysOf(s cq.Reader) []cq.Key {
-	keys := slices.Collect(s.Queues())
+	keys := slices.AppendSeq([]cq.Key{}, s.Queues())
 	slices.SortFunc(keys, cq.Key.Compare)
 	return keys
 }

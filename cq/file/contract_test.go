@@ -1,0 +1,20 @@
+package file_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/cqtest"
+	"github.com/tandemq/tandemmq/cq/file"
+)
+
+func TestContract(t *testing.T) {
+	cqtest.Run(t, cqtest.Harness{
+		Open: func(dir string, o cqtest.OpenOptions) (cq.Store, error) {
+			return file.Open(filepath.Join(dir, "consumequeue"), file.Options{
+				ReadOnly: o.ReadOnly, MinPhyOffset: o.MinPhyOffset, FileSizeBytes: 50 * 20,
+			})
+		},
+	})
+}

@@ -1,0 +1,70 @@
+package file
+
+import "sync"
+
+// maxOpenQueues is how many queues keep their list of files in memory (about 400 bytes each). Queues with unflushed
+// units stay beyond it. Mappings have a bound of their own, in internal/mappedfile.
+const maxOpenQueues = 1 << 16
+
+// openTable knows the queues that hold an open list of files and closes the idle ones when there are too many. Like the
+// table of mappings it evicts by the clock algorithm, so that a reader pays one flag and no lock.
+type openTable struct {
+	mu    sync.Mutex
+	limit int
+	ring  []*queue
+	hand  int
+}
+
+// enter adds q, which its caller has locked, unless it is there; it closes idle queues until there is room.
+func (t *openTable) enter(q *queue) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q.ring >= 0 {
+		return
+	}
+	for tries := 2 * len(t.ring); len(t.ring) >= t.limit && tries > 0; tries-- {
+		t.stepLocked()
+	}
+	q.ring = len(t.ring)
+	t.ring = append(t.ring, q)
+}
+
+// stepLocked looks at one queue of the ring and closes it when it is idle. It only tries the queue's lock: the caller of
+// enter holds another queue's.
+func (t *openTable) stepLocked() {
+	if t.hand >= len(t.ring) {
+		t.hand = 0
+	}
+	c := t.ring[t.hand]
+	if c.recent.Swap(false) || !c.mu.TryLock() {
+		t.hand++
+		return
+	}
+	defer c.mu.Unlock()
+	if c.dirty || c.flushing {
+		t.hand++
+		return
+	}
+	t.leaveLocked(c)
+	c.dropFiles()
+}
+
+// leave removes q, which its caller has locked.
+func (t *openTable) leave(q *queue) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leaveLocked(q)
+}
+
+func (t *openTable) leaveLocked(q *queue) {
+	if q.ring < 0 {
+		return
+	}
+	last := len(t.ring) - 1
+	moved := t.ring[last]
+	t.ring[q.ring] = moved
+	moved.ring = q.ring
+	t.ring[last] = nil
+	t.ring = t.ring[:last]
+	q.ring = -1
+}

@@ -1,0 +1,253 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/mappedfile"
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// queue is one consume queue. It keeps the bounds in memory once they are known, and the list of files while it is used.
+type queue struct {
+	s   *Store
+	key cq.Key
+
+	recent atomic.Bool // used since the clock's hand last passed
+	ring   int         // place in the store's openTable, which guards it; -1: none
+
+	mu     sync.RWMutex // guards everything below; units at and above state.max are the writer's
+	loaded bool         // state is known
+	dirty  bool         // appended to since the last flush: the list of files must stay
+	// flushing tells that Flush is syncing the files without holding mu.
+	flushing bool
+	files    *mappedfile.Queue // nil: not open
+	ext      *mappedfile.Queue // nil: not open
+	state    state
+}
+
+// state is what is known about a queue's content. The zero value is a queue that does not exist.
+type state struct {
+	present bool  // it ever had a slot
+	first   int64 // slot at the start of the first file
+	min     int64 // first slot whose record is in the log; max when there is none
+	minPhy  int64 // where that record lies
+	max     int64 // next slot
+	lastPhy int64 // start of the record of slot max-1
+	// lastSize is the length of that record; 0 when the slot holds filler or there is none.
+	lastSize int32
+	damage   error // a *cq.CorruptError: what contradicts the rest
+}
+
+// Key returns the queue's key.
+func (q *queue) Key() cq.Key { return q.key }
+
+// Bounds returns the limits of the queue, or a *cq.CorruptError for a queue that contradicts itself (see the package
+// comment). A queue that was dropped answers zero bounds.
+func (q *queue) Bounds() (cq.Bounds, error) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if err := q.readyRLocked(); err != nil {
+		return cq.Bounds{}, err
+	}
+	return q.state.bounds(), q.state.damage
+}
+
+func (st *state) bounds() cq.Bounds {
+	b := cq.Bounds{Min: st.min, Max: st.max, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}
+	if st.damage != nil {
+		return cq.Bounds{}
+	}
+	if st.min < st.max {
+		b.MinPhyOffset = st.minPhy
+	}
+	if st.lastSize > 0 {
+		b.LastPhyOffset = st.lastPhy
+		b.MaxPhyOffset = st.lastPhy + int64(st.lastSize)
+	}
+	return b
+}
+
+// isPresent tells whether the queue ever had a slot. One that cannot be read is taken for present.
+func (q *queue) isPresent() bool {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if err := q.readyRLocked(); err != nil {
+		return !errors.Is(err, cq.ErrClosed)
+	}
+	return q.state.present
+}
+
+// readyRLocked makes sure that the store is open and the state known. It may let go of the read lock and take it again.
+func (q *queue) readyRLocked() error {
+	for {
+		if q.s.closed.Load() {
+			return cq.ErrClosed
+		}
+		if q.loaded {
+			return nil
+		}
+		if err := q.upgraded(q.loadLocked); err != nil {
+			return err
+		}
+	}
+}
+
+// upgraded runs fn under the write lock and leaves the read lock held, as it was.
+func (q *queue) upgraded(fn func() error) error {
+	q.mu.RUnlock()
+	defer q.mu.RLock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.s.closed.Load() {
+		return cq.ErrClosed
+	}
+	return fn()
+}
+
+// Read copies units; see cq.Queue. One call stays within one file.
+func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	for {
+		if err := q.readyRLocked(); err != nil {
+			return 0, err
+		}
+		if q.files != nil {
+			break
+		}
+		if err := q.upgraded(q.openFilesLocked); err != nil {
+			return 0, err
+		}
+	}
+	if st := &q.state; from < 0 || from >= st.max {
+		return 0, &cq.RangeError{Key: q.key, Want: from, Min: st.min, Max: st.max}
+	}
+	n, exts, err := q.readRLocked(from, dst)
+	if exts && err == nil {
+		err = q.resolveRLocked(dst[:n])
+	}
+	return n, err
+}
+
+// readRLocked copies stored units from slot from < max on. exts tells that some tags codes are addresses.
+func (q *queue) readRLocked(from int64, dst []cq.Unit) (n int, exts bool, err error) {
+	f, ok := q.files.Find(from * unitBytes)
+	if !ok || len(dst) == 0 {
+		return 0, false, nil // below the first file
+	}
+	q.recent.Store(true)
+	b, err := f.Hold()
+	if err != nil {
+		return 0, false, fmt.Errorf("read queue %s at slot %d: %w", q.key, from, err)
+	}
+	defer f.Release()
+	at := from*unitBytes - f.From()
+	limit := min(int64(len(dst)), q.state.max-from, (f.Size()-at)/unitBytes)
+	err = mmap.GuardFault(func() error {
+		for ; int64(n) < limit; n++ {
+			u := decodeUnit(b[at+int64(n)*unitBytes:])
+			if !valid(u) || filler(u) {
+				if !free(u) && !filler(u) && n == 0 {
+					return impossible(f.Path(), at, u)
+				}
+				return nil
+			}
+			exts = exts || cq.IsExtAddress(u.TagsCode)
+			dst[n] = u
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	return n, exts, nil
+}
+
+func impossible(path string, at int64, u cq.Unit) error {
+	return &cq.CorruptError{File: path, Offset: at, Want: "a unit (position >= 0, size > 0) or zeros",
+		Got: fmt.Sprintf("position %d size %d tags %d", u.PhyOffset, u.Size, u.TagsCode)}
+}
+
+// resolveRLocked replaces addresses of extension units by their tags codes, where the unit is found.
+func (q *queue) resolveRLocked(units []cq.Unit) error {
+	for i := range units {
+		if !cq.IsExtAddress(units[i].TagsCode) {
+			continue
+		}
+		for q.ext == nil {
+			if err := q.upgraded(q.openExtLocked); err != nil {
+				return err
+			}
+		}
+		if tags, ok := resolveExt(q.ext, units[i].TagsCode); ok {
+			units[i].TagsCode = tags
+		}
+	}
+	return nil
+}
+
+// openFilesLocked opens the list of files.
+func (q *queue) openFilesLocked() error {
+	if q.files != nil {
+		return nil
+	}
+	o := mappedfile.Options{Writable: !q.s.readOnly, FileSize: q.s.fileBytes}
+	if !q.loaded {
+		o.Logger = q.s.log // foreign names are worth one line
+	}
+	files, err := mappedfile.Open(queueDir(q.s.dir, q.key), o)
+	if err != nil {
+		return corruptLayout(err)
+	}
+	q.files = files
+	q.recent.Store(true)
+	q.s.opened.enter(q)
+	return nil
+}
+
+// corruptLayout turns the answer to a directory that is no run of files into this package's contract.
+func corruptLayout(err error) error {
+	var fe *mappedfile.FileError
+	if errors.As(err, &fe) {
+		return &cq.CorruptError{File: fe.Path, Offset: -1, Want: fe.Want, Got: fe.Got}
+	}
+	return fmt.Errorf("open consume queue: %w", err)
+}
+
+func (q *queue) openExtLocked() error {
+	if q.ext != nil {
+		return nil
+	}
+	ext, err := mappedfile.Open(queueDir(q.s.extDir, q.key), mappedfile.Options{Logger: q.s.log})
+	if err != nil {
+		return corruptLayout(err)
+	}
+	q.ext = ext
+	q.s.opened.enter(q)
+	return nil
+}
+
+// closeFilesLocked lets go of the lists of files. What was not synced stays in the page cache.
+func (q *queue) closeFilesLocked() {
+	q.s.opened.leave(q)
+	q.dropFiles()
+}
+
+func (q *queue) dropFiles() {
+	for _, m := range []**mappedfile.Queue{&q.files, &q.ext} {
+		if *m != nil {
+			_ = (*m).Close() // its only effect is to unmap
+			*m = nil
+		}
+	}
+}
+
+// forgetLocked makes the next call look at the directory anew.
+func (q *queue) forgetLocked() {
+	q.closeFilesLocked()
+	q.loaded, q.state = false, state{}
+}

@@ -1,0 +1,186 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/mappedfile"
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// TruncateDirty removes every unit whose record starts at or above phyOffset; see cq.Store. Durable when it returns nil.
+// It looks at every queue and touches those that have such a unit. On a damaged queue it goes through every slot
+// behind the first hole too: what lies there is dirty or not by its own position.
+//
+// Source: ConsumeQueue.truncateDirtyLogicFiles, 5.5.0, which re-reads all queues and only moves positions, so that the
+// bytes are found again at the next start.
+func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.endWrite()
+	keys, err := s.listKeys()
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.truncateQueue(k, phyOffset); err != nil {
+			return fmt.Errorf("truncate queue %s at physical offset %d: %w", k, phyOffset, err)
+		}
+	}
+	s.accepted.Store(min(s.accepted.Load(), phyOffset))
+	s.durable.Store(min(s.durable.Load(), phyOffset))
+	return nil
+}
+
+func (s *Store) truncateQueue(k cq.Key, phyOffset int64) error {
+	q := s.obtain(k)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.loadLocked(); err != nil {
+		return err
+	}
+	st := &q.state
+	if st.damage == nil && (st.lastSize == 0 || st.lastPhy < phyOffset) {
+		return nil
+	}
+	if err := q.openFilesLocked(); err != nil {
+		return err
+	}
+	cut, keep, err := q.dirtyFromLocked(phyOffset)
+	if err != nil || cut < 0 {
+		return err
+	}
+	if !keep {
+		return s.removeLocked(q)
+	}
+	if err := q.files.Truncate(cut * unitBytes); err != nil {
+		return s.fail(err)
+	}
+	s.undirty(q)
+	q.forgetLocked()
+	return nil
+}
+
+// dirtyFromLocked returns the first slot whose record starts at or above phyOffset, -1 when there is none, and whether
+// anything but pre-blank lies below it.
+func (q *queue) dirtyFromLocked(phyOffset int64) (cut int64, keep bool, err error) {
+	files := q.files.Files()
+	if len(files) == 0 {
+		return -1, false, nil
+	}
+	p := newProber(files)
+	defer p.close()
+	dirty := func(u cq.Unit) bool { return valid(u) && !filler(u) && u.PhyOffset >= phyOffset }
+	damage := q.state.damage
+	if damage == nil {
+		if cut, damage, err = p.search(p.first, q.state.max, dirty); err != nil {
+			return -1, false, err
+		}
+	}
+	if damage != nil { // a search would trust what lies behind a hole
+		cut = -1
+		err = p.walk(p.first, func(slot int64, u cq.Unit) error {
+			if !dirty(u) {
+				return nil
+			}
+			cut = slot
+			return errStop
+		})
+		if err != nil || cut < 0 {
+			return -1, false, err
+		}
+	}
+	err = p.walk(p.first, func(slot int64, u cq.Unit) error { // mostly the first slot answers
+		keep = slot < cut && valid(u) && !u.IsPreBlank()
+		if keep || slot >= cut {
+			return errStop
+		}
+		return nil
+	})
+	return cut, keep, err
+}
+
+// undirty takes a queue off the list of those to flush.
+func (s *Store) undirty(q *queue) {
+	if !q.dirty {
+		return
+	}
+	q.dirty = false
+	for i, d := range s.writing.dirty {
+		if d == q {
+			s.writing.dirty = append(s.writing.dirty[:i], s.writing.dirty[i+1:]...)
+			return
+		}
+	}
+}
+
+// DropQueue removes a queue, its extension files, and the directory of its topic when that is empty then. Durable when it
+// returns nil.
+func (s *Store) DropQueue(ctx context.Context, k cq.Key) error {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.endWrite()
+	if !possibleKey(k) {
+		return nil
+	}
+	q, ok := s.find(k)
+	if !ok {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return s.removeLocked(q)
+}
+
+// removeLocked removes a queue's files, and its directories where nothing else lies in them. The files go in order, so that
+// a queue that is half removed still has its max.
+func (s *Store) removeLocked(q *queue) error {
+	s.undirty(q)
+	q.forgetLocked()
+	for _, tree := range []string{s.dir, s.extDir} {
+		if err := removeQueueDir(tree, q.key); err != nil {
+			return s.fail(fmt.Errorf("remove queue %s: %w", q.key, err))
+		}
+	}
+	return nil
+}
+
+func removeQueueDir(tree string, k cq.Key) error {
+	dir := queueDir(tree, k)
+	entries, err := os.ReadDir(dir) // sorted
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if _, ok := mappedfile.ParseName(e.Name()); ok && !e.IsDir() {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	// Each directory goes if it is empty now; the deepest one that stays has changed.
+	for _, parent := range []string{filepath.Dir(dir), tree} {
+		if os.Remove(dir) != nil {
+			break
+		}
+		dir = parent
+	}
+	return mmap.SyncDir(dir)
+}
