@@ -25,6 +25,23 @@ java) java=yes ;;
 *) usage >&2; exit 2 ;;
 esac
 
+# ---- which Go ---------------------------------------------------------------------------------
+
+# The version go.mod asks for: its toolchain line when it has one, else its go line.
+want_go=$(sed -n 's/^toolchain go//p' "$ROOT/go.mod")
+want_go=${want_go:-$(sed -n 's/^go //p' "$ROOT/go.mod")}
+
+# at_least A B: version A is known and is B or newer.
+at_least() { [ -n "$1" ] && [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]; }
+# local_go GO: the version of that very binary, without switching to another toolchain.
+local_go() { GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null | sed -n 's/^go\([0-9.]*\).*/\1/p'; }
+
+# machine_go: the machine's own go, seen without the cache's; nothing where there is none.
+machine_go() (
+	PATH=${PATH//"$CACHE/go/bin:"/}
+	command -v go || true
+)
+
 # ---- packages ---------------------------------------------------------------------------------
 
 missing=()
@@ -46,6 +63,11 @@ has_header() { echo "#include <$1>" | "${CXX:-g++}" -x c++ -fsyntax-only - 2>/de
 for pair in stdlib.h:libc6-dev snappy.h:libsnappy-dev lz4.h:liblz4-dev zstd.h:libzstd-dev zlib.h:zlib1g-dev; do
 	has_header "${pair%:*}" || missing+=("${pair#*:}")
 done
+
+own_go=$(machine_go)
+if [ -z "$own_go" ] && ! at_least "$(local_go "$CACHE/go/bin/go")" "$want_go"; then
+	missing+=(golang-go)
+fi
 
 if [ $java = yes ]; then
 	want javac default-jdk-headless
@@ -75,15 +97,6 @@ apt_install() {
 
 # ---- Go ---------------------------------------------------------------------------------------
 
-# The version go.mod asks for: its toolchain line when it has one, else its go line.
-want_go=$(sed -n 's/^toolchain go//p' "$ROOT/go.mod")
-want_go=${want_go:-$(sed -n 's/^go //p' "$ROOT/go.mod")}
-
-# at_least A B: version A is B or newer.
-at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]; }
-# local_go GO: the version of that very binary, without switching to another toolchain.
-local_go() { GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null | sed -n 's/^go\([0-9.]*\).*/\1/p'; }
-
 # fetch_toolchain GO: the module golang.org/toolchain holds a whole GOROOT. Go 1.21 and newer know how
 # to take it; older ones download it like any module and leave the modes to us.
 fetch_toolchain() {
@@ -109,25 +122,12 @@ fetch_toolchain() {
 	say "go $("$CACHE/go/bin/go" env GOVERSION) is ready: $CACHE/go/bin"
 }
 
-# machine_go: the machine's own go, seen without the cache's; nothing where there is none.
-machine_go() (
-	PATH=${PATH//"$CACHE/go/bin:"/}
-	command -v go || true
-)
-
+hash -r
 own_go=$(machine_go)
-own_version=$([ -z "$own_go" ] || local_go "$own_go")
-if [ -n "$own_version" ] && at_least "$own_version" "$want_go"; then
+if [ -n "$own_go" ] && at_least "$(local_go "$own_go")" "$want_go"; then
 	[ ! -L "$CACHE/go" ] || rm -f "$CACHE/go" # no longer needed
-elif [ -x "$CACHE/go/bin/go" ] && at_least "$(local_go "$CACHE/go/bin/go")" "$want_go"; then
+elif at_least "$(local_go "$CACHE/go/bin/go")" "$want_go"; then
 	: # fetched before
 else
-	if [ -z "$own_go" ]; then
-		apt_install golang-go
-		hash -r
-		own_go=$(machine_go)
-		[ -n "$own_go" ] || die "golang-go brought no go command"
-		own_version=$(local_go "$own_go")
-	fi
-	at_least "$own_version" "$want_go" || fetch_toolchain "$own_go"
+	fetch_toolchain "$own_go"
 fi
