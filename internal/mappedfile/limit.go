@@ -3,6 +3,7 @@ package mappedfile
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,26 +57,42 @@ func systemLimit(path string) int {
 	return max(n/2, 1)
 }
 
+// reservePasses is how often reserve looks for an idle file before it answers ErrLimit. One look may miss files that change
+// hands during it: their old holder was still there, or their new one already.
+const reservePasses = 16
+
 // reserve takes one place, unmapping idle files for it if it has to.
 func reserve() error {
-	var victims []victim
-	err := func() error {
-		mappings.Lock()
-		defer mappings.Unlock()
-		for limit := limitLocked(); mappings.used >= limit; {
-			v, ok := evictLocked()
-			if !ok {
-				return fmt.Errorf("%w: %d files are held, %d may be mapped", ErrLimit, mappings.used, limit)
-			}
-			victims = append(victims, v)
+	for pass := 1; ; pass++ {
+		idle, used, limit := tryReserve()
+		for _, f := range idle { // outside the lock: unmapping 1 GiB takes 10 ms and more
+			f.unmap()
 		}
-		mappings.used++
-		return nil
-	}()
-	for _, v := range victims { // outside the lock: unmapping 1 GiB takes 10 ms and more
-		v.unmap()
+		if used < limit {
+			return nil
+		}
+		if pass == reservePasses {
+			return fmt.Errorf("%w: %d files are held, %d may be mapped", ErrLimit, used, limit)
+		}
+		runtime.Gosched()
 	}
-	return err
+}
+
+// tryReserve takes a place if used is below limit when it returns. It brings used down as far as there are idle files.
+func tryReserve() (idle []victim, used, limit int) {
+	mappings.Lock()
+	defer mappings.Unlock()
+	limit = limitLocked()
+	for mappings.used >= limit {
+		v, ok := evictLocked()
+		if !ok {
+			return idle, mappings.used, limit
+		}
+		idle = append(idle, v)
+	}
+	used = mappings.used
+	mappings.used++
+	return idle, used, limit
 }
 
 // unreserve gives a place back that reserve took and enter did not fill.

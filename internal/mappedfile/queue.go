@@ -129,7 +129,9 @@ func check(dir string, found []dirEntry, want int64) (int64, error) {
 			return &FileError{Path: filepath.Join(dir, Name(e.from)), Offset: e.from, Got: got, Want: want}
 		}
 		switch {
-		case e.size != size || size == 0:
+		case size == 0:
+			return 0, fail("0 bytes", "some bytes, or no file behind it")
+		case e.size != size:
 			return 0, fail(fmt.Sprintf("%d bytes", e.size), fmt.Sprintf("%d bytes", size))
 		case i > 0 && e.from != found[i-1].from+size:
 			return 0, fail("this name after "+Name(found[i-1].from), "file "+Name(found[i-1].from+size)+" next")
@@ -142,14 +144,17 @@ func check(dir string, found []dirEntry, want int64) (int64, error) {
 	return size, nil
 }
 
-// commonSize returns the length that most files have; of equally frequent ones that of the earlier file.
+// commonSize returns the length that most files have; of equally frequent ones that of the earlier file. 0 when no file has
+// any bytes.
 func commonSize(found []dirEntry) (size int64) {
 	count := make(map[int64]int)
 	for _, e := range found {
-		count[e.size]++
+		if e.size > 0 {
+			count[e.size]++
+		}
 	}
 	for _, e := range found {
-		if e.size > 0 && count[e.size] > count[size] {
+		if count[e.size] > count[size] {
 			size = e.size
 		}
 	}
