@@ -25,10 +25,10 @@ const (
 //	16      8      indexMsgTimestamp       end time (ms) of the last full index file that was flushed         IndexMsgTimestampMs
 //	24      8      masterFlushedOffset     high availability: the master's flushed phyOffset                  MasterFlushedOffset
 //	32      8      confirmPhyOffset        confirm offset, a phyOffset                                        ConfirmPhyOffset
-//	40      8      logicsPhysicalOffset    phyOffset of the START of the newest record with a flushed unit    LogicsPhyOffset
+//	40      8      logicsPhysicalOffset    phyOffset of the START of the newest record with a flushed unit    LogicsPhysicalOffset
 //	48      4048   -                       zero
 //
-// An abnormal start of RocketMQ replays the log from LogicsPhyOffset (0: from LogicsMsgTimestampMs), so a smaller value
+// An abnormal start of RocketMQ replays the log from LogicsPhysicalOffset (0: from LogicsMsgTimestampMs), so a smaller value
 // there costs time and a larger one hides units.
 //
 // Source: StoreCheckpoint, 5.5.0.
@@ -38,11 +38,11 @@ type Checkpoint struct {
 	IndexMsgTimestampMs  int64
 	MasterFlushedOffset  int64
 	ConfirmPhyOffset     int64
-	LogicsPhyOffset      int64
+	LogicsPhysicalOffset int64
 }
 
 func (c *Checkpoint) fields() [6]*int64 {
-	return [6]*int64{&c.PhysicMsgTimestampMs, &c.LogicsMsgTimestampMs, &c.IndexMsgTimestampMs, &c.MasterFlushedOffset, &c.ConfirmPhyOffset, &c.LogicsPhyOffset}
+	return [6]*int64{&c.PhysicMsgTimestampMs, &c.LogicsMsgTimestampMs, &c.IndexMsgTimestampMs, &c.MasterFlushedOffset, &c.ConfirmPhyOffset, &c.LogicsPhysicalOffset}
 }
 
 // appendTo appends the 48 bytes.

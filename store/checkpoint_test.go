@@ -13,7 +13,7 @@ import (
 // The checkpoint of a plain run of RocketMQ 5.5.0 that was shut down cleanly; its last record starts at 44912.
 const goldenCheckpoint = "000001a2292afc1d" + "000001a2292afc3f" + "0000000000000000" + "0000000000000000" + "0000000000000000" + "000000000000af70"
 
-var goldenCheckpointFields = Checkpoint{PhysicMsgTimestampMs: 0x1a2292afc1d, LogicsMsgTimestampMs: 0x1a2292afc3f, LogicsPhyOffset: 44912}
+var goldenCheckpointFields = Checkpoint{PhysicMsgTimestampMs: 0x1a2292afc1d, LogicsMsgTimestampMs: 0x1a2292afc3f, LogicsPhysicalOffset: 44912}
 
 func TestCheckpointGolden(t *testing.T) {
 	b, err := hex.DecodeString(goldenCheckpoint)
@@ -52,17 +52,17 @@ func TestUpdateCheckpointKeepsTheRest(t *testing.T) {
 		b[i] = byte(i)
 	}
 	require.NoError(t, os.WriteFile(path, b, 0o644))
-	require.NoError(t, UpdateCheckpoint(path, func(c *Checkpoint) { c.LogicsPhyOffset = 7 }))
+	require.NoError(t, UpdateCheckpoint(path, func(c *Checkpoint) { c.LogicsPhysicalOffset = 7 }))
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	copy(b[40:48], []byte{0, 0, 0, 0, 0, 0, 0, 7})
 	require.Equal(t, b, got)
 
 	fresh := filepath.Join(t.TempDir(), "checkpoint")
-	require.NoError(t, UpdateCheckpoint(fresh, func(c *Checkpoint) { c.LogicsPhyOffset = 7 }))
+	require.NoError(t, UpdateCheckpoint(fresh, func(c *Checkpoint) { c.LogicsPhysicalOffset = 7 }))
 	c, err := ReadCheckpoint(fresh)
 	require.NoError(t, err)
-	require.Equal(t, Checkpoint{LogicsPhyOffset: 7}, c)
+	require.Equal(t, Checkpoint{LogicsPhysicalOffset: 7}, c)
 }
 
 func TestReadCheckpointDamaged(t *testing.T) {

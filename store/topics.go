@@ -98,3 +98,47 @@ func skipBlanks(b []byte, at int) int {
 	}
 	return at
 }
+
+// brokerTopic is a line of the topic table.
+type brokerTopic struct {
+	name   string
+	queues int
+}
+
+// encodeTopics writes a topic table as the broker does: every topic readable and writable (perm 6), of plain queues.
+//
+// Source: TopicConfigSerializeWrapper, TopicConfig, 5.5.0.
+func encodeTopics(topics []brokerTopic, nowMs int64) []byte {
+	type topicConfig struct {
+		Attributes  map[string]string `json:"attributes"`
+		Order       bool              `json:"order"`
+		Perm        int               `json:"perm"`
+		ReadQueues  int               `json:"readQueueNums"`
+		FilterType  string            `json:"topicFilterType"`
+		Name        string            `json:"topicName"`
+		SysFlag     int               `json:"topicSysFlag"`
+		WriteQueues int               `json:"writeQueueNums"`
+	}
+	type dataVersion struct {
+		Counter      int64 `json:"counter"`
+		StateVersion int64 `json:"stateVersion"`
+		Timestamp    int64 `json:"timestamp"`
+	}
+	var table struct {
+		Version dataVersion            `json:"dataVersion"`
+		Topics  map[string]topicConfig `json:"topicConfigTable"`
+	}
+	table.Version = dataVersion{Counter: int64(len(topics)), Timestamp: nowMs}
+	table.Topics = make(map[string]topicConfig, len(topics))
+	for _, t := range topics {
+		table.Topics[t.name] = topicConfig{
+			Attributes: map[string]string{}, Perm: 6, ReadQueues: t.queues, WriteQueues: t.queues,
+			FilterType: "SINGLE_TAG", Name: t.name,
+		}
+	}
+	b, err := json.MarshalIndent(&table, "", "\t")
+	if err != nil {
+		panic("store: topic table does not marshal: " + err.Error()) // no value in it can fail
+	}
+	return append(b, '\n')
+}
