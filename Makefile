@@ -34,7 +34,7 @@ test: rocksdb ## vet, then all tests: plain, under the race detector, and withou
 
 .PHONY: build
 build: rocksdb ## build bin/tandemmq
-	$(GO) build -o bin/ ./cmd/tandemmq
+	$(GO) build -ldflags "-X main.buildVersion=$$(git describe --tags --always --dirty)" -o bin/ ./cmd/tandemmq
 
 # ---- set-up -----------------------------------------------------------------------------------
 
