@@ -263,11 +263,37 @@ var importCases = []testCase{
 			delete(l.units, k)
 			e.requireEqualsLog(t, s, l, 0)
 		}
-		s = e.reopen(t, s, OpenOptions{})
-		e.requireEqualsLog(t, s, l, 0)
-		// It may begin anew, shorter, and shows nothing of what it was.
-		l.StartQueue(keyB, 3)
-		appendAll(t, s, l.PutN(5, keyB))
+		// It may begin anew, shorter, and shows nothing of what it was: in this store and in the next one.
+		for i, k := range []cq.Key{keyB, keyLMQ} {
+			l.StartQueue(k, int64(3*i))
+			appendAll(t, s, l.PutN(5, k))
+			e.requireEqualsLog(t, s, l, 0)
+			s = e.reopen(t, s, OpenOptions{})
+			e.requireEqualsLog(t, s, l, 0)
+		}
+	}},
+	{"a queue that is in use gets its history below what it has", func(t *testing.T, e *env) {
+		// As when units are written to both stores from some moment on and the older ones follow.
+		s := e.open(t, OpenOptions{})
+		im := e.importer(t, s)
+		l := NewLog(0)
+		old := l.PutN(3*170, keyA, keyB, keyLMQ)
+		require.Len(t, old, 510)
+		live := l.PutN(3*20, keyA, keyB, keyLMQ)
+		appendAll(t, s, live[:30])
+		require.NoError(t, im.Import(t.Context(), l.runs(0, 33, keyA, keyB)))
+		require.NoError(t, im.Import(t.Context(), l.runs(10, 170, keyLMQ))) // its first ten have expired
+		require.NoError(t, im.Import(t.Context(), l.runs(33, 170, keyA, keyB)))
+		appendAll(t, s, live[30:])
+		for slot := range int64(10) {
+			delete(l.units[keyLMQ], slot)
+		}
+		ends := l.ends()
+		for i := range ends {
+			last := live[20]
+			ends[i].Max, ends[i].LastPhyOffset = 177, last.Unit.PhyOffset // less than is there by now
+		}
+		require.NoError(t, im.Publish(t.Context(), ends, live[20].Unit.End()))
 		e.requireEqualsLog(t, s, l, 0)
 		e.requireEqualsLog(t, e.reopen(t, s, OpenOptions{}), l, 0)
 	}},
