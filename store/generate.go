@@ -163,12 +163,20 @@ func (g *generator) run(ctx context.Context, l Layout) (err error) {
 		return err
 	}
 	log := newLogWriter(l.CommitLogDir(), g.o.CommitLogFileBytes)
-	defer func() { err = errors.Join(err, log.close()) }()
+	defer func() {
+		if cerr := log.close(); err == nil {
+			err = cerr
+		}
+	}()
 	queues, err := file.Open(l.ConsumeQueueDir(), file.Options{FileSizeBytes: (g.o.QueueFileBytes + 19) / 20 * 20, ExtDir: l.ExtDir(), Logger: g.o.Logger})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, queues.Close()) }()
+	defer func() {
+		if cerr := queues.Close(); err == nil { // a write that failed makes Close fail the same way
+			err = cerr
+		}
+	}()
 
 	g.batch = make([]cq.Entry, 0, unitBatch+4)
 	for ; g.messages < g.o.Messages; g.messages++ {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/store"
+)
+
+func storeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "store", Usage: "look into store directories, and make sample ones",
+		Description: "Example:\n\n   tandemmq store dump --store /data/rocketmq/store --queues-only",
+		Subcommands: []*cli.Command{dumpCommand(), generateCommand()},
+	}
+}
+
+func storeFlag() cli.Flag {
+	return &cli.StringFlag{Name: "store", Usage: "store `DIR` (storePathRootDir)", Required: true}
+}
+
+func dumpCommand() *cli.Command {
+	return &cli.Command{
+		Name: "dump", Usage: "print queues and messages as JSON lines",
+		Description: `Prints one JSON object a line: a queue, then its messages, sorted by topic, queue id and queue offset; light queues
+and system topics included. Reads what is on disk and changes nothing, also in a store that was not closed cleanly. A
+store that a broker has open is refused.
+
+   tandemmq store dump --store /data/rocketmq/store --cq file --topic orders --queue 0 --limit 10
+   tandemmq store dump --store /data/rocketmq/store --queues-only | jq -c '[.topic, .queueId, .max]'`,
+		Flags: []cli.Flag{
+			storeFlag(),
+			&cli.StringFlag{Name: "cq", Usage: "`SIDE` to read the queues from: file or rocks (default: the only one there is)"},
+			&cli.StringFlag{Name: "topic", Usage: "print the queues of this `TOPIC` alone"},
+			&cli.IntFlag{Name: "queue", Value: -1, Usage: "print queues of this `ID` alone", DefaultText: "all"},
+			&cli.Int64Flag{Name: "limit", Usage: "print at most `N` messages of each queue", DefaultText: "all"},
+			&cli.BoolFlag{Name: "queues-only", Usage: "print no messages"},
+		},
+		Action: runDump,
+	}
+}
+
+// maxProblemLines is how many single problems a dump prints; their number comes at the end.
+const maxProblemLines = 10
+
+func runDump(c *cli.Context) (err error) {
+	if c.Int64("limit") < 0 {
+		return usageError("--limit %d: use 1 or more", c.Int64("limit"))
+	}
+	if q := c.Int("queue"); c.IsSet("queue") && (q < 0 || q > 1<<31-1) {
+		return usageError("--queue %d: use a queue id, 0 or more", q)
+	}
+	root := c.String("store")
+	kind, err := dumpKind(c.String("cq"), store.NewLayout(root))
+	if err != nil {
+		return err
+	}
+	v, err := store.OpenView(root, store.ViewOptions{Kind: kind})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	if v.Unclean {
+		fmt.Fprintf(c.App.ErrWriter, "warning: store %s was not closed cleanly (it has a file abort): this is what lies on disk, before recovery\n", v.Layout.Root)
+	}
+	problems := 0
+	rep, err := store.Dump(c.Context, c.App.Writer, v, store.DumpOptions{
+		Topic: c.String("topic"), QueueID: int32(c.Int("queue")), Limit: c.Int64("limit"), QueuesOnly: c.Bool("queues-only"),
+		OnProblem: func(k cq.Key, queueOffset int64, err error) {
+			if problems++; problems > maxProblemLines {
+				return
+			}
+			if queueOffset < 0 {
+				fmt.Fprintf(c.App.ErrWriter, "warning: queue %s: %v\n", k, err)
+			} else {
+				fmt.Fprintf(c.App.ErrWriter, "warning: queue %s slot %d: %v\n", k, queueOffset, err)
+			}
+		},
+	})
+	if rep.Bad > 0 || rep.Unreadable > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s units point to no record, %s slots hold no unit\n", thousands(rep.Bad), thousands(rep.Unreadable))
+	}
+	return err
+}
+
+// dumpKind chooses the side to read: the one asked for, or the only one there is.
+func dumpKind(asked string, l store.Layout) (cq.Kind, error) {
+	switch cq.Kind(asked) {
+	case cq.KindFile, cq.KindRocks:
+		return cq.Kind(asked), nil
+	case "":
+	default:
+		return "", usageError("--cq %q: use file or rocks", asked)
+	}
+	if err := l.CheckRoot(); err != nil {
+		return "", err
+	}
+	_, _, hasRocks, err := l.FindRocks()
+	if err != nil {
+		return "", err
+	}
+	hasFile, err := l.HasFileQueues()
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case hasFile && hasRocks:
+		return "", usageError("store %s has its queues in files and in RocksDB: say which with --cq file or --cq rocks", l.Root)
+	case hasRocks:
+		return cq.KindRocks, nil
+	default:
+		return cq.KindFile, nil
+	}
+}
