@@ -18,7 +18,7 @@ import (
 //	20+B    2      propertiesLen
 //	22+B    P      properties
 //
-// Source: MessageDecoder.encodeMessage and decodeMessage, 5.5.0.
+// Source: MessageDecoder.encodeMessage, MessageExtEncoder.encode of a MessageExtBatch, 5.5.0.
 type BatchElement struct {
 	Flag       int32
 	Body       []byte

@@ -28,7 +28,7 @@ func DefaultDelayLevels() *DelayLevels { return defaultDelayLevels }
 
 // ParseDelayLevels parses the broker property messageDelayLevel: numbers with a unit of s, m, h or d, separated by blanks.
 //
-// Source: ScheduleMessageService.parseDelayLevel, 5.5.0.
+// Source: DefaultMessageStore.parseDelayLevel, 5.5.0.
 func ParseDelayLevels(s string) (*DelayLevels, error) {
 	d := &DelayLevels{}
 	for _, f := range strings.Fields(s) {

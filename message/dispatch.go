@@ -1,8 +1,6 @@
 package message
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // TagsCode returns what the consume queue unit of the record holds as its tags code; levels nil stands for the default ones.
 //
@@ -14,7 +12,7 @@ import (
 // whole record for unreadable there, loses it at dispatch and, at the next clean start, cuts the log at it (W48 of the format
 // notes); no unit of such a record exists that ours could differ from. DispatchRequest reports it as BadProperty.
 //
-// Source: CommitLog.checkMessageAndReturnSize, 5.5.0.
+// Source: CommitLog.checkMessageAndReturnSize, DefaultMessageStore.computeDeliverTimestamp, 5.5.0.
 func (r *Record) TagsCode(levels *DelayLevels) int64 {
 	code, _ := r.tagsCode(levels)
 	return code
@@ -112,19 +110,18 @@ func (r *Record) DispatchRequest(levels *DelayLevels) DispatchRequest {
 // INNER_MULTI_DISPATCH, each with the offset INNER_MULTI_QUEUE_OFFSET gives it. No allocation.
 //
 //	queue        name, aliases the record; its unit has the record's PhyOffset, size and TagsCode
-//	queueID      0 for a %LMQ% name, the record's for another
+//	queueID      0 for a %LMQ% name, the record's for another (upstream: also for %LMQ% names while enableLmq is off)
 //	queueOffset  0 when !ok
 //	ok           false: the name is empty, or the offset is no 64-bit decimal number or negative. Skip and count this one; the
 //	             others are good (upstream dispatches such a record over and over, W4 of the format notes)
 //
-// Nothing is yielded when the topic is a retry topic, a rmq_sys_ one or SCHEDULE_TOPIC_XXXX, when either property is absent
-// or blank, or when the lists differ in length. Empty elements at the end of a list do not count, those before do: an
+// Nothing is yielded when the topic is not eligible (MultiDispatchEligible), when either property is absent or blank, or when the lists differ in length. Empty elements at the end of a list do not count, those before do: an
 // offset list "5," for two names has length 1.
 //
 // Whether this kind of dispatch is on, and whether a queue store can take the name (a file store cannot take one that
 // contains a path separator), is for the caller to decide.
 //
-// Source: ConsumeQueue.multiDispatchLmqQueue, RocksDBConsumeQueueTable, 5.5.0.
+// Source: ConsumeQueue.multiDispatchLmqQueue, RocksDBConsumeQueueStore.dispatchLMQ, 5.5.0.
 func (r *Record) MultiDispatch(yield func(queue []byte, queueID int32, queueOffset int64, ok bool) bool) {
 	names, has := r.Property(PropertyMultiDispatch)
 	if !has {
@@ -158,10 +155,12 @@ func (r *Record) MultiDispatch(yield func(queue []byte, queueID int32, queueOffs
 
 var comma = []byte{','}
 
-// MultiDispatchEligible tells whether records of a topic may be dispatched to further queues. A topic for the dead (%DLQ%) is
-// eligible here, as upstream has it, though nothing new is assigned for it at put.
+// MultiDispatchEligible tells whether records of a topic may be dispatched to further queues: not those of retry (%RETRY%),
+// dead-letter (%DLQ%) and rmq_sys_ topics and of SCHEDULE_TOPIC_XXXX. The put assigns no offsets for them, so offsets in such
+// a record are those of the message it was copied from. Upstream's file store does dispatch %DLQ% records by them, which ends
+// at the slot being taken; its RocksDB store does not.
 func MultiDispatchEligible(topic []byte) bool {
-	return !hasPrefix(topic, RetryPrefix) && !hasPrefix(topic, SystemPrefix) && string(topic) != TopicSchedule
+	return !hasPrefix(topic, RetryPrefix) && !hasPrefix(topic, DLQPrefix) && !hasPrefix(topic, SystemPrefix) && string(topic) != TopicSchedule
 }
 
 func hasPrefix(b []byte, prefix string) bool {

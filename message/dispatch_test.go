@@ -184,7 +184,7 @@ func TestMultiDispatch(t *testing.T) {
 		{"retry topic", RetryPrefix + "g", "%LMQ%a", "5", nil},
 		{"system topic", SystemPrefix + "x", "%LMQ%a", "5", nil},
 		{"schedule topic", TopicSchedule, "%LMQ%a", "5", nil},
-		{"topic for the dead", DLQPrefix + "g", "%LMQ%a", "5", []target{{"%LMQ%a", 0, 5, true}}},
+		{"dead-letter topic", DLQPrefix + "g", "%LMQ%a", "5", nil},
 		{"topic that begins like the schedule topic", TopicSchedule + "2", "%LMQ%a", "5", []target{{"%LMQ%a", 0, 5, true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

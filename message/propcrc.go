@@ -21,7 +21,7 @@ const propertyCRCDigits = 10
 //
 // It panics when rec is shorter than 20 bytes.
 //
-// Source: CommitLog.DefaultAppendMessageCallback, UtilAll.crc32ToString and MessageDecoder.createCrc32, 5.5.0.
+// Source: MessageDecoder.createCrc32, CommitLog.DefaultAppendMessageCallback.doAppend, 5.5.0.
 func PutPropertyCRC(rec []byte) {
 	split := len(rec) - PropertyCRCSize
 	crc := checksum(rec[:split])

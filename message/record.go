@@ -8,7 +8,7 @@ import (
 
 // Magic numbers, the second field of everything in a log file.
 //
-// Source: MessageVersion, CommitLog.BLANK_MAGIC_CODE, 5.5.0.
+// Source: MessageVersion, CommitLog, 5.5.0.
 const (
 	MagicV1    int32 = -626843481 // DA A3 20 A7: record, topic length in one byte
 	MagicV2    int32 = -626843477 // DA A3 20 AB: record, topic length in two bytes
@@ -282,7 +282,7 @@ func decodeSizesDiffer(b, last []byte, want int) error {
 //	4       4      magic      MagicBlank
 //	8       ...    undefined; zero in a fresh file
 //
-// Source: CommitLog.DefaultAppendMessageCallback.handleEndOfFile, 5.5.0.
+// Source: CommitLog.DefaultAppendMessageCallback.doAppend, 5.5.0.
 func BlankSize(b []byte) (size int32, ok bool) {
 	if len(b) < BlankHeaderSize || int32(binary.BigEndian.Uint32(b[atMagic:])) != MagicBlank {
 		return 0, false

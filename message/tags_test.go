@@ -80,13 +80,15 @@ func referenceHash(b []byte) int64 {
 	return int64(h)
 }
 
-// completable tells whether up to two more bytes make p one rune, or one surrogate in three bytes.
+// completable tells whether up to two more bytes make p one rune, or one surrogate in three bytes. The three bytes tried stand
+// in for all: no lead byte accepts another continuation byte and none of these.
 func completable(p []byte) bool {
 	for more := range 3 {
-		for c := 0x80; c < 0xC0; c++ {
-			s := append([]byte{}, p...)
+		for _, c := range []byte{0x80, 0x90, 0xA0} {
+			var buf [5]byte
+			s := append(buf[:0], p...)
 			for range more {
-				s = append(s, byte(c))
+				s = append(s, c)
 			}
 			if r, n := utf8.DecodeRune(s); n == len(s) && (r != utf8.RuneError || n == 3) {
 				return true
