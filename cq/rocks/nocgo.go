@@ -46,6 +46,9 @@ func (*Store) Progress() (accepted, readable, durable int64) { return -1, -1, -1
 // TableBytes answers cq.ErrNoRocksDB.
 func (*Store) TableBytes() (int64, error) { return 0, cq.ErrNoRocksDB }
 
+// SortedRuns answers cq.ErrNoRocksDB.
+func (*Store) SortedRuns() (int, error) { return 0, cq.ErrNoRocksDB }
+
 // Compact answers cq.ErrNoRocksDB.
 func (*Store) Compact(context.Context, func(writtenBytes, totalBytes int64)) error {
 	return cq.ErrNoRocksDB

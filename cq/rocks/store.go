@@ -83,6 +83,11 @@ func Open(dir string, o Options) (_ *Store, err error) {
 			_ = s.db.Close()
 		}
 	}()
+	if !o.ReadOnly {
+		if err := rocks.RemoveLeftovers(o.IngestDir); err != nil {
+			return nil, err
+		}
+	}
 	s.minPhy.Store(o.MinPhyOffset)
 	if err := s.db.SetMinPhyOffset(o.MinPhyOffset); err != nil {
 		return nil, s.wrap(err)
@@ -217,9 +222,16 @@ func (s *Store) TableBytes() (int64, error) {
 	return n, s.wrap(err)
 }
 
-// Compact merges all units into one sorted run and drops expired ones; after an import it makes reads as fast as they get
-// and is needed before a store opened with automatic compaction accepts writes at full speed. While it runs the directory
-// holds input and output. progress may be nil; see rocks.DB.Compact. ctx ends it without harm.
+// SortedRuns tells how many files a read of one unit may have to look into: what Compact brings down to one.
+func (s *Store) SortedRuns() (int, error) {
+	n, err := s.db.SortedRuns()
+	return n, s.wrap(err)
+}
+
+// Compact merges all units into one sorted run and drops expired ones. After an import that left more than one run
+// (SortedRuns) it makes reads as fast as they get; a store opened with automatic compaction would otherwise hold up writers
+// until it has done the same. While it runs the directory holds input and output. progress, which may be nil, is told the
+// bytes written so far and the bytes to be read; the output is the smaller. ctx ends the merge without harm.
 func (s *Store) Compact(ctx context.Context, progress func(writtenBytes, totalBytes int64)) error {
 	if s.readOnly {
 		return s.readOnlyError()

@@ -22,8 +22,8 @@ import (
 const progressInterval = time.Second
 
 // Compact flushes and then merges all tables of the units' family into one sorted run, dropping expired units
-// (SetMinPhyOffset) and replaced ones. It does nothing when there is at most one run. While it runs the directory holds
-// input and output side by side.
+// (SetMinPhyOffset) and replaced ones. It rewrites what is already one run too, which is how expired units go. While it
+// runs the directory holds input and output side by side; the input goes at the end.
 //
 // progress, which may be nil, is called about once a second with the bytes written so far and the bytes to be read; the
 // output is smaller than the input, so written ends below total. A cancelled ctx ends the merge and leaves the database
@@ -38,9 +38,6 @@ func (db *DB) Compact(ctx context.Context, progress func(writtenBytes, totalByte
 	defer db.leave()
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	if db.runsLocked() <= 1 {
-		return nil
 	}
 	var (
 		watch  sync.WaitGroup

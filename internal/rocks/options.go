@@ -30,7 +30,9 @@ const (
 	SameCompression Compression = ""
 )
 
-func (c Compression) known() bool { return slices.Contains([]Compression{NoCompression, Snappy, LZ4, ZSTD}, c) }
+func (c Compression) known() bool {
+	return slices.Contains([]Compression{NoCompression, Snappy, LZ4, ZSTD}, c)
+}
 
 // Checksum of table blocks.
 type Checksum string

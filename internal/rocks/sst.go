@@ -61,7 +61,14 @@ func (db *DB) NewIngester(dir string) (_ *Ingester, err error) {
 	return w, nil
 }
 
-// removeFiles removes what an interrupted run left.
+// RemoveLeftovers removes from dir the files that an interrupted run left there, and dir itself if it is then empty. Only
+// who has the database open for writing may call it. An absent dir is no error.
+func RemoveLeftovers(dir string) error {
+	err := removeFiles(dir)
+	_ = os.Remove(dir) // fails when somebody keeps files there: theirs
+	return err
+}
+
 func removeFiles(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, ingestPattern))
 	for _, name := range left {
@@ -167,8 +174,7 @@ func (w *Ingester) Close() error {
 	if w.env == nil {
 		return nil
 	}
-	err := w.Rollback()
-	_ = os.Remove(w.dir) // fails when somebody keeps files there: theirs
+	err := errors.Join(w.Rollback(), RemoveLeftovers(w.dir))
 	w.env.Destroy()
 	w.env = nil
 	w.owned.destroy()
