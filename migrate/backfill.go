@@ -252,9 +252,11 @@ func built(list []string, k cq.Key) bool {
 // pass joins the log from resumeAt on and imports the rows chunk by chunk. It returns the log's end.
 func (f *fill) pass(ctx context.Context, resumeAt int64) (int64, error) {
 	m, j := f.m, f.j
-	total := m.dir.Log.Size()
-	startAt := max(resumeAt, m.dir.Log.MinOffset())
-	update := m.opt.Progress.Phase("backfill", max(total-(startAt-m.dir.Log.MinOffset()), 0), "bytes")
+	startAt, last := max(resumeAt, m.dir.Log.MinOffset()), int64(0)
+	for _, c := range j.cursors {
+		last = max(last, c.bounds.MaxPhyOffset)
+	}
+	update := m.opt.Progress.Phase("backfill", max(last-startAt, 0), "bytes")
 	j.tick = func(phy int64) error {
 		update(phy - startAt)
 		return nil
@@ -276,6 +278,9 @@ func (f *fill) pass(ctx context.Context, resumeAt int64) (int64, error) {
 		return f.hand(ctx, phy)
 	}
 	end, err := j.run(resumeAt)
+	if err == nil && end >= 0 {
+		update(end - startAt)
+	}
 	if err == nil && j.found.Len() == 0 && len(f.chunk.units) > 0 {
 		err = f.hand(ctx, end)
 	}
@@ -320,6 +325,7 @@ func (f *fill) open(ctx context.Context) error {
 		return err
 	}
 	f.target = t
+	m.dir.setFound(f.to, true)
 	for _, k := range f.drop {
 		if err := t.DropQueue(ctx, k); err != nil {
 			return err
@@ -397,6 +403,7 @@ func (f *fill) abandon(cause error) error {
 		if err := m.dir.RemoveTarget(f.to); err != nil {
 			return errors.Join(cause, err)
 		}
+		m.dir.setFound(f.to, false)
 	}
 	m.state.BackfilledTo = -1
 	return errors.Join(cause, m.advance(EventBackfillCancel, de.Findings.Summary()))

@@ -71,6 +71,14 @@ func (d *Directory) found(k cq.Kind) bool {
 	return d.FileFound
 }
 
+func (d *Directory) setFound(k cq.Kind, found bool) {
+	if k == cq.KindRocks {
+		d.RocksFound = found
+	} else {
+		d.FileFound = found
+	}
+}
+
 // Options of a Migrator. Zero values mean the defaults named.
 type Options struct {
 	// To is the side to migrate to; default cq.KindRocks.

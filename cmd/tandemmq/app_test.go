@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/urfave/cli/v2"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate"
 )
 
 // runApp runs one command line in process.
@@ -217,6 +220,22 @@ func TestDumpWhichSide(t *testing.T) {
 	code, _, stderr = runApp(t, "store", "dump", "--store", dir)
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "say which with --cq file or --cq rocks")
+
+	state := func(phase migrate.Phase) {
+		b, err := json.Marshal(migrate.State{Version: 1, Phase: phase, From: cq.KindRocks, To: cq.KindFile})
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "tandemmq"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "tandemmq", migrate.StateFileName), b, 0o644))
+	}
+	state(migrate.PhaseCutover)
+	code, stdout, _ = runApp(t, "store", "dump", "--store", dir)
+	require.Zero(t, code, "reads belong to the files")
+	require.Contains(t, stdout, `"t":"msg"`)
+	state(migrate.PhaseRolledBack)
+	code, stdout, _ = runApp(t, "store", "dump", "--store", dir)
+	require.Equal(t, 1, code, "reads belong to the database, and this is none")
+	require.Empty(t, stdout)
+
 	code, _, stderr = runApp(t, "store", "dump", "--store", filepath.Join(dir, "nowhere"))
 	require.Equal(t, 1, code)
 	require.Equal(t, "tandemmq: open store "+filepath.Join(dir, "nowhere")+": no such directory\n", stderr)

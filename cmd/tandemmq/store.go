@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -33,7 +34,7 @@ store that a broker has open is refused.
    tandemmq store dump --store /data/rocketmq/store --queues-only | jq -c '[.topic, .queueId, .max]'`,
 		Flags: []cli.Flag{
 			storeFlag(),
-			&cli.StringFlag{Name: "cq", Usage: "`SIDE` to read the queues from: file or rocks (default: the only one there is)"},
+			&cli.StringFlag{Name: "cq", Usage: "`SIDE` to read the queues from: file or rocks (default: the only one there is, or the one in use after a migration)"},
 			&cli.StringFlag{Name: "topic", Usage: "print the queues of this `TOPIC` alone"},
 			&cli.IntFlag{Name: "queue", Value: -1, Usage: "print queues of this `ID` alone", DefaultText: "all"},
 			&cli.Int64Flag{Name: "limit", Usage: "print at most `N` messages of each queue", DefaultText: "all"},
@@ -86,7 +87,8 @@ func runDump(c *cli.Context) (err error) {
 	return err
 }
 
-// dumpKind chooses the side to read: the one asked for, or the only one there is.
+// dumpKind chooses the side to read: the one asked for, the only one there is, or the one that reads belong to by the
+// migration between them.
 func dumpKind(asked string, l store.Layout) (cq.Kind, error) {
 	switch cq.Kind(asked) {
 	case cq.KindFile, cq.KindRocks:
@@ -108,6 +110,13 @@ func dumpKind(asked string, l store.Layout) (cq.Kind, error) {
 	}
 	switch {
 	case hasFile && hasRocks:
+		st, err := migrate.LoadState(l.StateDir())
+		if err != nil {
+			return "", err
+		}
+		if side, ok := st.Active(); ok {
+			return side, nil
+		}
 		return "", usageError("store %s has its queues in files and in RocksDB: say which with --cq file or --cq rocks", l.Root)
 	case hasRocks:
 		return cq.KindRocks, nil

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate"
+)
+
+const migrateHelp = `Moves the consume queues of a stopped store between mapped files and RocksDB, with proof before the switch and a way
+back after it. The source queues are never written. Each step can be killed at any moment and repeated.
+
+The usual way, which plans, backfills and verifies, and cuts over only with --yes:
+
+   tandemmq migrate run --store /data/rocketmq/store --yes
+
+Back again, at any time after a cutover:
+
+   tandemmq migrate rollback --store /data/rocketmq/store --yes
+
+Exit codes: 0 ok, 1 failed or refused, 2 wrong usage, 3 compared and found different (or the store is damaged).`
+
+func migrateCommand() *cli.Command {
+	step := func(name, usage, help string, flags []cli.Flag, run func(*migration) error) *cli.Command {
+		return &cli.Command{
+			Name: name, Usage: usage, Description: help, Flags: append(commonFlags(), flags...),
+			Action: func(c *cli.Context) error { return withMigration(c, name, run) },
+		}
+	}
+	source, write := sourceFlags(), writeFlags()
+	yes := &cli.BoolFlag{Name: "yes", Usage: "do it; without this the step only checks and says what it would do"}
+	return &cli.Command{
+		Name: "migrate", Usage: "move a stopped store's consume queues between files and RocksDB", Description: migrateHelp,
+		Subcommands: []*cli.Command{
+			step("run", "plan, backfill, verify and, with --yes, cut over",
+				"Does the whole migration. Without --yes it stops after the verification and leaves reads where they are.",
+				append(append(source, write...), yes), (*migration).runAll),
+			step("plan", "say what is there, how much, how long it takes and which space it needs", "Writes nothing.", source, (*migration).plan),
+			step("backfill", "fill the target from the log and the source queues",
+				"One sequential pass over the log. A killed backfill goes on where it stopped.", append(source, write...), (*migration).backfill),
+			step("verify", "compare both sides, every queue and every unit, and decode sampled records",
+				"Writes the certificate that cutover asks for.", source, (*migration).verify),
+			step("cutover", "give reads to the target",
+				"Refused unless verified and nothing changed since: both sides are read again in full.", append(source, yes), (*migration).cutover),
+			step("rollback", "give reads back to the side the migration came from",
+				"First brings that side up to the end of the log, then compares both sides in full.", append(source, yes), (*migration).rollback),
+			step("status", "say where the migration stands and who did what", "Takes no lock and writes nothing.", nil, (*migration).status),
+		},
+	}
+}
+
+func commonFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "store", Usage: "store `DIR` (storePathRootDir)", Required: true},
+		&cli.BoolFlag{Name: "json", Usage: "print one JSON document and no progress"},
+		&cli.BoolFlag{Name: "quiet", Usage: "print no progress"},
+	}
+}
+
+func sourceFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "to", Value: string(cq.KindRocks), Usage: "`SIDE` to migrate to: rocks or file"},
+		&cli.StringFlag{Name: "layout", Usage: "where a new RocksDB goes: `LAYOUT` separate (consumequeue_rocksdb/, the default) or shared (consumequeue/); an existing one decides"},
+		&cli.Int64Flag{Name: "cq-file-size", Value: 6_000_000, Usage: "`BYTES` of a consume queue file where no existing file tells (mappedFileSizeConsumeQueue)"},
+		&cli.BoolFlag{Name: "accept-torn-tail", Usage: "take bytes after the last record that are no record as the end of the log"},
+		&cli.IntFlag{Name: "samples", Value: 100_000, Usage: "about how many records (`N`) the verification decodes, at least two for each queue"},
+	}
+}
+
+func writeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "missing-queues", Value: string(migrate.MissingRefuse), Usage: "`WHAT` to do about queues that only the log knows: refuse, build or skip"},
+		&cli.BoolFlag{Name: "replace-target", Usage: "drop queues of the target that the source does not have or that go on past it"},
+		&cli.BoolFlag{Name: "restart", Usage: "begin the backfill anew instead of resuming it"},
+		&cli.IntFlag{Name: "chunk-units", Value: 2_000_000, Usage: "`N` units per import; 64 bytes of memory each", Hidden: true},
+	}
+}
+
+// migration is one run of a migrate command.
+type migration struct {
+	ctx  context.Context
+	c    *cli.Context
+	m    *migrate.Migrator
+	out  io.Writer
+	yes  bool
+	json bool
+	prog *progress
+	root string
+	// printed tells that the one JSON document has been printed.
+	printed bool
+}
+
+// report prints v as JSON, or what human prints.
+func (r *migration) report(v any, human func(w io.Writer)) error {
+	r.prog.Finish()
+	if r.json {
+		r.printed = true
+		return printJSON(r.out, v)
+	}
+	human(r.out)
+	return nil
+}
+
+func (r *migration) plan() error {
+	p, err := r.m.Plan()
+	if err != nil {
+		return err
+	}
+	if err := r.report(p, func(w io.Writer) { printPlan(w, p) }); err != nil {
+		return err
+	}
+	return planError(p)
+}
+
+// planError turns what a plan saw into the error that a backfill would end with.
+func planError(p *migrate.Plan) error {
+	if len(p.Refusals) > 0 {
+		return &migrate.RefusedError{Step: "plan", Reasons: p.Refusals}
+	}
+	if p.Findings.Len() > 0 {
+		return &migrate.DifferentError{Step: "plan", Findings: &p.Findings, Advice: "nothing was changed"}
+	}
+	return nil
+}
+
+func (r *migration) backfill() error {
+	b, err := r.m.Backfill(r.ctx)
+	if err != nil {
+		return err
+	}
+	return r.report(b, func(w io.Writer) { printBackfill(w, b) })
+}
+
+func (r *migration) verify() error {
+	v, err := r.m.Verify(r.ctx)
+	if err != nil {
+		return err
+	}
+	return r.report(v, func(w io.Writer) { printVerify(w, v) })
+}
+
+func (r *migration) cutover() error {
+	res, err := r.m.Cutover(r.ctx, r.yes)
+	if err != nil {
+		return err
+	}
+	return r.report(res, func(w io.Writer) { printCutover(w, "cutover", res, r.root) })
+}
+
+func (r *migration) rollback() error {
+	res, err := r.m.Rollback(r.ctx, r.yes)
+	if err != nil {
+		return err
+	}
+	return r.report(res, func(w io.Writer) { printCutover(w, "rollback", res, r.root) })
+}
+
+// runResult is what `migrate run --json` prints.
+type runResult struct {
+	Plan     *migrate.Plan           `json:"plan,omitempty"`
+	Backfill *migrate.BackfillResult `json:"backfill,omitempty"`
+	Verify   *migrate.VerifyResult   `json:"verify,omitempty"`
+	Cutover  *migrate.CutoverResult  `json:"cutover,omitempty"`
+}
+
+func (r *migration) runAll() error {
+	var res runResult
+	say := func(human func(w io.Writer)) {
+		r.prog.Finish()
+		if !r.json {
+			human(r.out)
+		}
+	}
+	if st := r.m.State(); st.Phase == migrate.PhaseCutover && string(st.To) == r.c.String("to") {
+		return r.cutover() // says that there is nothing to do
+	}
+	p, err := r.m.Plan()
+	if err != nil {
+		return err
+	}
+	res.Plan = p
+	say(func(w io.Writer) { printPlan(w, p) })
+	if err := planError(p); err != nil {
+		return err
+	}
+	if res.Backfill, err = r.m.Backfill(r.ctx); err != nil {
+		return err
+	}
+	say(func(w io.Writer) { printBackfill(w, res.Backfill) })
+	if res.Verify, err = r.m.Verify(r.ctx); err != nil {
+		return err
+	}
+	say(func(w io.Writer) { printVerify(w, res.Verify) })
+	if r.yes {
+		if res.Cutover, err = r.m.Cutover(r.ctx, true); err != nil {
+			return err
+		}
+		say(func(w io.Writer) { printCutover(w, "cutover", res.Cutover, r.root) })
+	} else {
+		say(func(w io.Writer) {
+			fmt.Fprintf(w, "\nVerified. Reads are still with the %s side. To switch: tandemmq migrate cutover --store %s --to %s --yes\n", p.From, r.root, p.To)
+		})
+	}
+	if r.json {
+		r.printed = true
+		return printJSON(r.out, res)
+	}
+	return nil
+}
+
+func (r *migration) status() error {
+	st := r.m.State()
+	return r.report(st, func(w io.Writer) { printStatus(w, &st, r.root) })
+}

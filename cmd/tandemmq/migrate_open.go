@@ -1,0 +1,232 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/file"
+	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/migrate"
+	"github.com/tandemq/tandemmq/store"
+)
+
+// withMigration opens the store directory for one migrate step, runs it and closes everything again.
+func withMigration(c *cli.Context, step string, run func(*migration) error) (err error) {
+	r := &migration{
+		ctx: c.Context, c: c, out: c.App.Writer, yes: c.Bool("yes"), json: c.Bool("json"), root: c.String("store"),
+		prog: newProgress(c.App.ErrWriter, chooseProgress(c.App.ErrWriter, c.Bool("json") || c.Bool("quiet"))),
+	}
+	defer r.prog.Finish()
+	defer func() {
+		if err != nil && r.json && !r.printed {
+			err = errors.Join(err, printJSON(r.out, errorJSON(err)))
+		}
+	}()
+	l := store.NewLayout(r.root)
+	if err := l.CheckRoot(); err != nil {
+		return err
+	}
+	o := migrate.Options{Version: version(), Progress: r.prog}
+	if step == "status" {
+		if r.m, err = migrate.New(migrate.Directory{Root: l.Root, StateDir: l.StateDir()}, o); err != nil {
+			return err
+		}
+		return run(r)
+	}
+	if err := sourceOptions(c, &o); err != nil {
+		return err
+	}
+	lock, err := lockFor(step, l.Root)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	d, err := directory(c, l, log)
+	if err != nil {
+		return err
+	}
+	if r.m, err = migrate.New(*d, o); err != nil {
+		return err
+	}
+	return run(r)
+}
+
+// errorReport is what a step prints with --json when it fails.
+type errorReport struct {
+	Error    string            `json:"error"`
+	ExitCode int               `json:"exitCode"`
+	Reasons  []string          `json:"reasons,omitempty"`
+	Findings *migrate.Findings `json:"findings,omitempty"`
+}
+
+func errorJSON(err error) errorReport {
+	r := errorReport{Error: err.Error(), ExitCode: exitCode(err)}
+	var refused *migrate.RefusedError
+	if errors.As(err, &refused) {
+		r.Reasons = refused.Reasons
+	}
+	var different *migrate.DifferentError
+	if errors.As(err, &different) {
+		r.Findings = different.Findings
+	}
+	return r
+}
+
+// lockFor takes the store's lock: shared for a step that writes nothing.
+func lockFor(step, root string) (*store.Lock, error) {
+	if step == "plan" {
+		return store.LockShared(root)
+	}
+	return store.LockExclusive(root)
+}
+
+func sourceOptions(c *cli.Context, o *migrate.Options) error {
+	o.To = cq.Kind(c.String("to"))
+	if o.To != cq.KindRocks && o.To != cq.KindFile {
+		return usageError("--to %q: use rocks or file", c.String("to"))
+	}
+	o.Missing = migrate.MissingQueues(c.String("missing-queues"))
+	switch o.Missing {
+	case "", migrate.MissingRefuse, migrate.MissingBuild, migrate.MissingSkip:
+	default:
+		return usageError("--missing-queues %q: use refuse, build or skip", o.Missing)
+	}
+	o.AcceptTornTail, o.ReplaceTarget, o.Restart = c.Bool("accept-torn-tail"), c.Bool("replace-target"), c.Bool("restart")
+	o.Samples, o.ChunkUnits = c.Int("samples"), c.Int("chunk-units")
+	return nil
+}
+
+// directory describes the opened store directory to package migrate.
+func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Directory, error) {
+	d := &migrate.Directory{Root: l.Root, StateDir: l.StateDir(), Log: log}
+	var err error
+	if d.Unclean, err = l.HasAbort(); err != nil {
+		return nil, err
+	}
+	if d.BatchTopics, err = l.BatchTopics(); err != nil {
+		return nil, err
+	}
+	if names, known, err := l.Topics(); err != nil {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %v; deleted topics cannot be told from missing queues\n", err)
+	} else if known {
+		d.KnownTopics = names
+	}
+	layout := store.RocksSeparate
+	switch store.RocksLayout(c.String("layout")) {
+	case "", store.RocksSeparate:
+	case store.RocksShared:
+		layout = store.RocksShared
+	default:
+		return nil, usageError("--layout %q: use separate or shared", c.String("layout"))
+	}
+	_, found, ok, err := l.FindRocks()
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		layout = found
+	}
+	d.RocksFound, d.RocksLayout = ok, migrate.RocksLayout(layout)
+	if d.FileFound, err = l.HasFileQueues(); err != nil {
+		return nil, err
+	}
+	if d.CQFileSize, err = cqFileSize(c, l, d.FileFound); err != nil {
+		return nil, err
+	}
+	s := &sides{l: l, minPhy: max(log.MinOffset(), 0), rocksDir: l.RocksDir(layout), shared: layout == store.RocksShared, fileSize: d.CQFileSize}
+	d.FreeBytes = func() (int64, error) { return mmap.FreeBytes(l.Root) }
+	d.OpenReader, d.OpenTarget, d.RemoveTarget = s.openReader, s.openTarget, s.remove
+	d.SetLogicsPosition = func(phyOffset, storeTimestampMs int64) error {
+		return store.UpdateCheckpoint(l.CheckpointPath(), func(cp *store.Checkpoint) {
+			cp.LogicsPhysicalOffset, cp.LogicsMsgTimestampMs = phyOffset, storeTimestampMs
+		})
+	}
+	return d, nil
+}
+
+// cqFileSize reads the size of a queue file off the directory; the flag counts where no file tells.
+func cqFileSize(c *cli.Context, l store.Layout, filesFound bool) (size int64, err error) {
+	asked := c.Int64("cq-file-size")
+	if asked < 20 || asked > 1<<30 {
+		return 0, usageError("--cq-file-size %d: use 20 to %d bytes", asked, 1<<30)
+	}
+	if !filesFound {
+		return (asked + 19) / 20 * 20, nil // RocketMQ rounds up, too
+	}
+	s, err := file.Open(l.ConsumeQueueDir(), file.Options{ReadOnly: true, ExtDir: l.ExtDir()})
+	if err != nil {
+		return 0, err
+	}
+	return s.FileSizeBytes(), s.Close()
+}
+
+// sides opens the two sides of a store directory.
+type sides struct {
+	l        store.Layout
+	minPhy   int64
+	rocksDir string
+	shared   bool
+	fileSize int64
+}
+
+func (s *sides) openReader(kind cq.Kind) (cq.Store, error) {
+	if kind == cq.KindFile {
+		return file.Open(s.l.ConsumeQueueDir(), file.Options{ReadOnly: true, MinPhyOffset: s.minPhy, ExtDir: s.l.ExtDir(), FileSizeBytes: s.fileSize})
+	}
+	return rocks.Open(s.rocksDir, s.rocksOptions(true))
+}
+
+func (s *sides) openTarget(kind cq.Kind) (migrate.Target, error) {
+	if kind == cq.KindFile {
+		return file.Open(s.l.ConsumeQueueDir(), file.Options{MinPhyOffset: s.minPhy, ExtDir: s.l.ExtDir(), FileSizeBytes: s.fileSize})
+	}
+	return rocks.Open(s.rocksDir, s.rocksOptions(false))
+}
+
+func (s *sides) rocksOptions(readOnly bool) rocks.Options {
+	o := rocks.MigrationOptions()
+	o.ReadOnly, o.Create, o.MinPhyOffset = readOnly, !readOnly, s.minPhy
+	o.IngestDir = filepath.Join(s.l.StateDir(), "ingest")
+	o.RocksDB.LogDir = s.l.StateDir() // not among the queues, where a shared layout keeps its topics
+	return o
+}
+
+// remove takes away a side that a migration created and then gave up. In the shared layout the two kinds lie side by
+// side: RocksDB's are the plain files, the file queues' the directories.
+func (s *sides) remove(kind cq.Kind) error {
+	dir := s.l.ConsumeQueueDir()
+	if kind == cq.KindRocks {
+		if !s.shared {
+			return os.RemoveAll(s.rocksDir)
+		}
+		dir = s.rocksDir
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() == (kind == cq.KindFile) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tandemq/tandemmq/migrate"
+)
+
+// table writes rows of a name and a value in two columns.
+func table(w io.Writer, rows ...[2]string) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintf(tw, "  %s\t%s\n", r[0], r[1])
+	}
+	_ = tw.Flush() // w's errors come back with its next write
+}
+
+func printPlan(w io.Writer, p *migrate.Plan) {
+	fmt.Fprintf(w, "Plan: %s -> %s in %s\n", p.From, p.To, p.Root)
+	queues := fmt.Sprintf("%s in %s topics", thousands(int64(p.Queues)), thousands(int64(p.Topics)))
+	if p.LightQueues > 0 {
+		queues += fmt.Sprintf(", %s of them light queues", thousands(int64(p.LightQueues)))
+	}
+	if p.EmptyQueues > 0 {
+		queues += fmt.Sprintf(", %s with nothing left to read", thousands(int64(p.EmptyQueues)))
+	}
+	rows := [][2]string{
+		{"commit log", fmt.Sprintf("%s, offsets %d to %d", byteSize(p.LogBytes), p.LogMin, p.LogEnd)},
+		{"queues", queues},
+		{"units", thousands(p.Units)},
+		{"already in the target", fmt.Sprintf("%s queues, %s units", thousands(int64(p.TargetQueues)), thousands(p.TargetUnits))},
+		{"RocksDB layout", string(p.RocksLayout)},
+		{"consume queue file size", thousands(p.CQFileSize) + " bytes"},
+		{"disk", fmt.Sprintf("about %s needed, %s free", byteSize(p.DiskNeeded), byteSize(p.DiskFree))},
+		{"time", "about " + max(p.Estimate, time.Second).Round(time.Second).String()},
+		{"migration so far", string(p.Phase)},
+	}
+	table(w, rows...)
+	for _, r := range p.Refusals {
+		fmt.Fprintf(w, "  refused: %s\n", r)
+	}
+	printFindings(w, "  found", &p.Findings)
+}
+
+func printFindings(w io.Writer, what string, fs *migrate.Findings) {
+	if fs.Len() == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%s: %s\n", what, fs.Summary())
+	for _, f := range fs.First {
+		if f.Text != "" {
+			fmt.Fprintf(w, "    %s\n", f)
+		}
+	}
+}
+
+func printBackfill(w io.Writer, b *migrate.BackfillResult) {
+	if b.Nothing {
+		fmt.Fprintln(w, "Backfill: nothing to do, the migration has been cut over")
+		return
+	}
+	from := "from the start of the log"
+	if b.ResumedFrom >= 0 {
+		from = fmt.Sprintf("resumed at %d", b.ResumedFrom)
+	}
+	fmt.Fprintf(w, "Backfill: %s units of %s queues up to log offset %d (%s) in %s (%s units/s)",
+		thousands(b.Units), thousands(int64(b.Queues)), b.LogEnd, from, round(b.Load), thousands(int64(b.UnitsPerSecond())))
+	if b.Compaction > 0 {
+		fmt.Fprintf(w, ", compaction %s", round(b.Compaction))
+	}
+	fmt.Fprintln(w)
+	printFindings(w, "  kept as they are", &b.Notices)
+}
+
+func printVerify(w io.Writer, v *migrate.VerifyResult) {
+	if v.Nothing {
+		fmt.Fprintln(w, "Verify: nothing to do, the migration has been cut over")
+		return
+	}
+	fmt.Fprintf(w, "Verify: equal. %s queues and %s units compared one by one, %s records decoded, in %s\n  digest %s\n",
+		thousands(int64(v.Queues)), thousands(v.Units), thousands(v.Samples), round(v.Elapsed), v.Fingerprint.Digest)
+	printFindings(w, "  kept as they are", &v.Notices)
+}
+
+func printCutover(w io.Writer, what string, r *migrate.CutoverResult, root string) {
+	switch {
+	case r.Nothing:
+		fmt.Fprintf(w, "Nothing to do: reads are with the %s side already\n", r.Active)
+	case r.DryRun && what == "cutover":
+		fmt.Fprintf(w, "Checked: %s queues and %s units are equal and as verified. Nothing was changed; --yes gives reads to the %s side\n", thousands(int64(r.Queues)), thousands(r.Units), r.Active)
+	case r.DryRun:
+		fmt.Fprintf(w, "Possible. Nothing was changed; --yes brings the %s side up to the log's end and gives reads back to it\n", r.Active)
+	case what == "cutover":
+		fmt.Fprintf(w, "Cut over: reads are with the %s side (%s queues, %s units) after %s\n", r.Active, thousands(int64(r.Queues)), thousands(r.Units), round(r.Elapsed))
+	default:
+		fmt.Fprintf(w, "Rolled back: reads are with the %s side (%s queues, %s units, %s of them added now) after %s\n",
+			r.Active, thousands(int64(r.Queues)), thousands(r.Units), thousands(r.Backfill.Units), round(r.Elapsed))
+	}
+	printFindings(w, "  kept as they are", &r.Notices)
+	fmt.Fprintln(w, "A RocketMQ 5.5.0 broker reads this side with these lines in broker.conf:")
+	for _, l := range r.BrokerConf {
+		fmt.Fprintf(w, "    %s\n", l)
+	}
+	if len(r.DualConf) > 0 {
+		fmt.Fprintln(w, "or reads it and goes on writing both sides, which keeps the way back short, with these:")
+		for _, l := range r.DualConf {
+			fmt.Fprintf(w, "    %s\n", l)
+		}
+	}
+	if what == "cutover" {
+		fmt.Fprintf(w, "The way back: tandemmq migrate rollback --store %s --yes\n", root)
+	}
+}
+
+func printStatus(w io.Writer, st *migrate.State, root string) {
+	fmt.Fprintf(w, "Migration of %s: %s\n", root, st.Phase)
+	if st.Phase == migrate.PhaseAbsent {
+		return
+	}
+	rows := [][2]string{{"direction", fmt.Sprintf("%s -> %s", st.From, st.To)}, {"RocksDB layout", string(st.RocksLayout)}}
+	if side, ok := st.Active(); ok {
+		rows = append(rows, [2]string{"reads belong to", string(side)})
+	}
+	if st.BackfilledTo >= 0 {
+		rows = append(rows, [2]string{"backfilled to", fmt.Sprintf("log offset %d", st.BackfilledTo)})
+	}
+	if v := st.Verified; v != nil {
+		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s queues, %s units, log %d to %d, at %s", thousands(int64(v.Queues)), thousands(v.Units), v.LogMin, v.LogEnd, v.Time.Format(time.RFC3339))})
+	}
+	table(w, rows...)
+	for _, h := range st.History {
+		fmt.Fprintf(w, "  %s  %-15s -> %-12s %s", h.Time.Format(time.RFC3339), h.Event, h.Phase, h.Actor)
+		if h.Note != "" {
+			fmt.Fprintf(w, "  (%s)", h.Note)
+		}
+		fmt.Fprintln(w)
+	}
+}
