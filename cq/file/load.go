@@ -126,7 +126,7 @@ func (p *prober) state(minPhy int64) (state, error) {
 		return st, err
 	}
 	st.min = st.max
-	st.present = st.max > 0
+	st.present = st.max > 0 || st.damage != nil
 	if st.max == p.first {
 		return st, nil
 	}
