@@ -26,14 +26,18 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	s := fmt.Sprintf("read commit log record at %s+%d (physical offset %d)", e.File, e.Offset, e.PhyOffset)
-	if e.Want != "" || e.Got != "" {
-		s += fmt.Sprintf(": got %s, want %s", e.Got, e.Want)
+	return fmt.Sprintf("read commit log record at %s+%d (physical offset %d): %s", e.File, e.Offset, e.PhyOffset, e.what())
+}
+
+// what says what is wrong, without the place.
+func (e *CorruptError) what() string {
+	switch {
+	case e.Err == nil:
+		return fmt.Sprintf("got %s, want %s", e.Got, e.Want)
+	case e.Got == "" && e.Want == "":
+		return e.Err.Error()
 	}
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
+	return fmt.Sprintf("got %s, want %s: %v", e.Got, e.Want, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -55,7 +59,8 @@ func (e *RangeError) Error() string {
 // Is matches ErrOffsetOutOfRange.
 func (e *RangeError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
-// EndError is the error of a scan that did not end cleanly. It matches ErrTorn or ErrCorrupt by the kind of the end.
+// EndError is the error of a scan that did not end cleanly. It matches ErrTorn or ErrCorrupt by the kind of the end, and
+// nothing else: it does not unwrap to its Reason, because what makes a log torn is, taken by itself, often a corrupt record.
 type EndError struct{ ScanEnd }
 
 func (e *EndError) Error() string {
@@ -66,13 +71,14 @@ func (e *EndError) Error() string {
 	case e.Kind == EndCorrupt:
 		s += ", search for a next valid record given up"
 	}
-	return s + ": " + e.Reason.Error()
+	var c *CorruptError
+	if errors.As(e.Reason, &c) {
+		return s + ": " + c.what() // the place is told already
+	}
+	return fmt.Sprintf("%s: %v", s, e.Reason)
 }
 
-// Unwrap returns the reason.
-func (e *EndError) Unwrap() error { return e.Reason }
-
-// Is matches the class. The reason's own class is not asked: what makes a log torn may look corrupt by itself.
+// Is matches the class.
 func (e *EndError) Is(target error) bool {
 	return target == ErrTorn && e.Kind == EndTorn || target == ErrCorrupt && e.Kind == EndCorrupt
 }

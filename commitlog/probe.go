@@ -57,6 +57,7 @@ func (l *Log) probe(files []*mappedfile.File, index int, pos int64) (probed, err
 
 // file looks at one file from byte pos on.
 func (p *probed) file(f *mappedfile.File, data []byte, pos int64, budget *int64) error {
+	lowest := pos
 	if pos == 0 && validAt(f, data, 0, true) {
 		p.dirty(f.From())
 		p.nextValid = f.From()
@@ -79,7 +80,7 @@ func (p *probed) file(f *mappedfile.File, data []byte, pos int64, budget *int64)
 				p.gaveUp = true
 			}
 			*budget -= to - from
-			if at := findRecord(f, data, from, to); at >= 0 {
+			if at := findRecord(f, data, lowest, from, to); at >= 0 {
 				p.nextValid = f.From() + at
 				return nil
 			}
@@ -110,8 +111,9 @@ func leadingZeros(b []byte) int64 {
 	return int64(n)
 }
 
-// findRecord returns the byte of a file at which the first valid record begins whose magic lies in data[from:to], or -1.
-func findRecord(f *mappedfile.File, data []byte, from, to int64) int64 {
+// findRecord returns the byte of a file, lowest or above, at which the first valid record begins whose magic lies in
+// data[from:to], or -1.
+func findRecord(f *mappedfile.File, data []byte, lowest, from, to int64) int64 {
 	for at := from; at < to; at++ {
 		i := bytes.Index(data[at:to], magicPrefix)
 		if i < 0 {
@@ -119,7 +121,7 @@ func findRecord(f *mappedfile.File, data []byte, from, to int64) int64 {
 		}
 		at += int64(i)
 		start := at - magicAt
-		if start < 0 || start+message.MinRecordSize > f.Size() {
+		if start < lowest || start+message.MinRecordSize > f.Size() {
 			continue
 		}
 		if int64(binary.BigEndian.Uint64(data[start+phyOffsetAt:])) == f.From()+start && validAt(f, data, start, true) {

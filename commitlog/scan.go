@@ -45,7 +45,7 @@ type ScanEnd struct {
 	// when there is no file.
 	File       string
 	FileOffset int64
-	// Reason tells what was found instead of a record; nil at a clean end.
+	// Reason tells what was found instead of a record, as a *CorruptError; nil at a clean end.
 	Reason error
 	// NextValid is the physical offset of the first valid record found behind the damage; -1 when none was found.
 	NextValid int64
