@@ -237,4 +237,3 @@ func rssAnon() int64 {
 	}
 	return 0
 }
-

@@ -67,6 +67,9 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 	if err := s.db.Flush(); err != nil {
 		return s.stickLocked(err)
 	}
+	s.mu.Lock()
+	s.mu.durable = s.mu.dispatched
+	s.mu.Unlock()
 	s.log.Info("queues truncated", "phyOffset", phyOffset, "queues", len(dirty))
 	return nil
 }
