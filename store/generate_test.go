@@ -120,6 +120,13 @@ func TestGenerateStateFiles(t *testing.T) {
 	has, err := l.HasAbort()
 	require.NoError(t, err)
 	require.False(t, has)
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Equal(t, []string{"checkpoint", "commitlog", "config", "consumequeue", "lock"}, names)
 	lock, err := os.ReadFile(l.LockPath())
 	require.NoError(t, err)
 	require.Equal(t, "lock", string(lock))

@@ -129,6 +129,7 @@ func TestTopics(t *testing.T) {
 		{name: "integer keys", known: true, want: []string{`x,{1:"`, "y"}, files: map[string]string{
 			"topics.json": `{"v":{0:1, -3 : [1,2]},"topicConfigTable":{"x,{1:\"":{7:"p"},"y":{}}}`,
 		}},
+		{name: "empty file, no twin", files: map[string]string{"topics.json": ""}},
 		{name: "empty file, good twin", files: map[string]string{"topics.json": "", "topics.json.bak": good}, want: []string{"a", "%RETRY%g"}, known: true},
 		{name: "torn file, good twin", files: map[string]string{"topics.json": good[:40], "topics.json.bak": good}, want: []string{"a", "%RETRY%g"}, known: true},
 		{name: "torn, no twin", files: map[string]string{"topics.json": good[:40]}, err: "topics.json"},
