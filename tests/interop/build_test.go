@@ -55,6 +55,8 @@ func buildStoreCheck() (*javaProgram, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(stage, "pom.xml"), "package")
 	cmd.WaitDelay = 5 * time.Second
+	// Maven's own JVM keeps its counters and scratch files out of the shared temporary directory.
+	cmd.Env = append(os.Environ(), "MAVEN_OPTS="+os.Getenv("MAVEN_OPTS")+" -XX:-UsePerfData -Djava.io.tmpdir="+stage)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build StoreCheck with mvn: %w\n%s", err, out)
 	}

@@ -9,8 +9,10 @@
 // (TANDEMMQ_CACHE, else tandemmq in the user's cache directory), keyed by its sources. One JVM serves many directories.
 //
 //	golden_test.go    the program reads the golden stores and gets what their manifests say: it is a sound judge
-//	rocks_test.go     file and combine stores moved to RocksDB: RocketMQ reads them, continues them, and takes them back
-//	file_test.go      RocksDB stores moved to files: the same the other way
+//	trip_test.go      a store moved, rolled back and moved again, with RocketMQ reading and sending at every station,
+//	                  configured by the very lines that tandemmq prints for broker.conf
+//	rocks_test.go     that trip for the file and combine stores
+//	file_test.go      that trip for the RocksDB stores
 //	generate_test.go  stores made by `tandemmq store generate`
 //
 // # Caveats

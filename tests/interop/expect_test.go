@@ -75,14 +75,19 @@ func requireContinued(t *testing.T, r report, lmq bool) {
 	}
 }
 
-// fileOnly, rocksOnly and both say which kinds show the units that the wanted listing's file (or else RocksDB) queues hold.
-func fileOnly(w golden.Queue) (file, rocks *golden.Side)  { return source(w), nil }
-func rocksOnly(w golden.Queue) (file, rocks *golden.Side) { return nil, source(w) }
-func both(w golden.Queue) (file, rocks *golden.Side)      { return source(w), source(w) }
-
-func source(w golden.Queue) *golden.Side {
-	if w.File != nil {
-		return w.File
+// sidesOf says which kinds of queue a store of that mode has to show with the units that the wanted listing was read from.
+func sidesOf(mode string) func(want golden.Queue) (file, rocks *golden.Side) {
+	return func(want golden.Queue) (file, rocks *golden.Side) {
+		units := want.File
+		if want.Rocks != nil && want.Rocks.Min <= want.Min && want.Rocks.Max >= want.Max {
+			units = want.Rocks
+		}
+		switch mode {
+		case "file":
+			return units, nil
+		case "rocks":
+			return nil, units
+		}
+		return units, units
 	}
-	return w.Rocks
 }

@@ -5,8 +5,6 @@ package interop
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/tandemq/tandemmq/tests/golden"
 )
 
@@ -26,12 +24,11 @@ func TestStoreCheckReadsGoldenStores(t *testing.T) {
 		jobs = append(jobs, job{name: name, dir: golden.Unpack(t, name), how: openedAs(want[name], want[name].Meta.Mode)})
 	}
 	reports := runJobs(t, jobs)
-	for name, m := range want {
-		t.Run(name, func(t *testing.T) {
-			require.Contains(t, reports, name)
-			got := reports[name].opened
+	for _, j := range jobs {
+		t.Run(j.name, func(t *testing.T) {
+			m, got := want[j.name], done(t, reports, j).opened
 			requireQueues(t, m, got, func(w golden.Queue) (file, rocks *golden.Side) { return w.File, w.Rocks })
-			golden.RequireMessages(t, m.Messages, got.Messages, name)
+			golden.RequireMessages(t, m.Messages, got.Messages, j.name)
 		})
 	}
 }
