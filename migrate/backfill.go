@@ -198,7 +198,7 @@ func (f *fill) checkTarget(source cq.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer t.Close() //nolint:errcheck // opened read-only: nothing can be lost
+	defer t.Close()
 	var found Findings
 	for k := range t.Queues() {
 		tq, ok := t.Queue(k)
@@ -218,8 +218,10 @@ func (f *fill) checkTarget(source cq.Reader) error {
 			if built(m.state.BuiltQueues, k) {
 				continue
 			}
-			found.Add(Finding{Code: CodeOnlyInTarget, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1,
-				Text: fmt.Sprintf("only the %s side holds it, with %d units", f.to, tb.Max-tb.Min)})
+			found.Add(Finding{
+				Code: CodeOnlyInTarget, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1,
+				Text: fmt.Sprintf("only the %s side holds it, with %d units", f.to, tb.Max-tb.Min),
+			})
 			f.drop = append(f.drop, k)
 			continue
 		}
@@ -228,14 +230,18 @@ func (f *fill) checkTarget(source cq.Reader) error {
 			return err
 		}
 		if tb.Max > sb.Max {
-			found.Add(Finding{Code: CodeMaxDiffers, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: sb.Max, PhyOffset: -1,
-				Text: fmt.Sprintf("the %s side goes to %d, the %s side only to %d", f.to, tb.Max, f.from, sb.Max), Where: where(tq, sb.Max)})
+			found.Add(Finding{
+				Code: CodeMaxDiffers, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: sb.Max, PhyOffset: -1,
+				Text: fmt.Sprintf("the %s side goes to %d, the %s side only to %d", f.to, tb.Max, f.from, sb.Max), Where: where(tq, sb.Max),
+			})
 			f.drop = append(f.drop, k)
 		}
 	}
 	if found.Len() > 0 && !m.opt.ReplaceTarget {
-		return &DifferentError{Step: f.step, Findings: &found,
-			Advice: fmt.Sprintf("the %s side holds more than the %s side, so it is not plainly older; nothing was changed. If the %s side is right, repeat with --replace-target", f.to, f.from, f.from)}
+		return &DifferentError{
+			Step: f.step, Findings: &found,
+			Advice: fmt.Sprintf("the %s side holds more than the %s side, so it is not plainly older; nothing was changed. If the %s side is right, repeat with --replace-target", f.to, f.from, f.from),
+		}
 	}
 	return nil
 }

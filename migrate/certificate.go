@@ -123,7 +123,7 @@ func (v *verification) changedQueues() []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	old := make(map[cq.Key]certLine)
 	dec := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
 	for {

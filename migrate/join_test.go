@@ -95,7 +95,8 @@ func TestJoinDamage(t *testing.T) {
 			j, _ := joined(t, l.open(), l.source(), -1, joinOptions{})
 			require.Equal(t, []Code{tc.code}, codes(&j.found), j.found.First)
 			f := j.found.First[0]
-			require.Equal(t, tc.queue, cq.Key{Topic: f.Topic, QueueID: f.QueueID})
+			got := cq.Key{Topic: f.Topic, QueueID: f.QueueID}
+			require.Equal(t, tc.queue, got)
 			require.Equal(t, tc.slot, f.QueueOffset)
 			require.NotEmpty(t, f.Text)
 		})

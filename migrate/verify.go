@@ -130,8 +130,10 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 		return nil, err
 	}
 	if v.found.Len() > 0 {
-		return nil, &DifferentError{Step: v.step, Findings: &v.found,
-			Advice: fmt.Sprintf("reads stay with the %s side. If it is right, run backfill --restart; the log decides in doubt", v.source)}
+		return nil, &DifferentError{
+			Step: v.step, Findings: &v.found,
+			Advice: fmt.Sprintf("reads stay with the %s side. If it is right, run backfill --restart; the log decides in doubt", v.source),
+		}
 	}
 	fp := Fingerprint{
 		LogMin: m.dir.Log.MinOffset(), LogEnd: end, Queues: len(v.proofs), Units: v.units.Load(), Digest: digest(v.proofs),
@@ -319,8 +321,10 @@ func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, end int
 		for i := range n {
 			if !sameUnit(&w.a[i], &w.b[i]) {
 				s := slot + int64(i)
-				v.find(p.key, Finding{Code: CodeUnitDiffers, QueueOffset: s, PhyOffset: w.a[i].PhyOffset, Where: where(dq, s),
-					Text: fmt.Sprintf("slot %d: %s on the %s side, %s on the %s side", s, unitText(w.a[i]), v.source, unitText(w.b[i]), v.target)})
+				v.find(p.key, Finding{
+					Code: CodeUnitDiffers, QueueOffset: s, PhyOffset: w.a[i].PhyOffset, Where: where(dq, s),
+					Text: fmt.Sprintf("slot %d: %s on the %s side, %s on the %s side", s, unitText(w.a[i]), v.source, unitText(w.b[i]), v.target),
+				})
 				if differences++; differences >= maxDetailed {
 					break
 				}

@@ -183,7 +183,7 @@ func scan(dir string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close() //nolint:errcheck // read only
+	defer l.Close()
 	var rate float64
 	for range 2 { // the first pass may read from the disk
 		start, n := time.Now(), 0
@@ -230,7 +230,7 @@ func rssAnon(pid int) int64 {
 	if err != nil {
 		return 0 // ended
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		if rest, ok := strings.CutPrefix(s.Text(), "RssAnon:"); ok {
 			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
