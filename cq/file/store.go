@@ -160,7 +160,7 @@ func (s *Store) Queues() iter.Seq[cq.Key] {
 			s.log.Error("listing consume queues failed", "dir", s.dir, "err", err)
 		}
 		for _, k := range keys {
-			if q, ok := s.find(k); ok && q.isPresent() && !yield(k) {
+			if s.obtain(k).isPresent() && !yield(k) {
 				return
 			}
 		}
@@ -198,11 +198,7 @@ func (s *Store) DispatchFrom() int64 {
 	}
 	end := int64(-1)
 	for _, k := range keys {
-		q, ok := s.find(k)
-		if !ok {
-			continue
-		}
-		b, err := q.Bounds()
+		b, err := s.obtain(k).Bounds()
 		if err != nil {
 			s.log.Warn("cannot tell where dispatch has to resume", "topic", k.Topic, "queueId", k.QueueID, "err", err)
 			return -1

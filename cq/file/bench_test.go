@@ -1,0 +1,102 @@
+package file
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/cq"
+)
+
+func benchKeys(n int) []cq.Key {
+	keys := make([]cq.Key, n)
+	for i := range keys {
+		keys[i] = cq.Key{Topic: fmt.Sprintf("%slight-%07d", cq.LMQPrefix, i)}
+	}
+	return keys
+}
+
+// BenchmarkAppend appends one unit an iteration, to each queue in turn.
+func BenchmarkAppend(b *testing.B) {
+	for _, queues := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("op=append/impl=file/queues=%d", queues), func(b *testing.B) {
+			s, err := Open(filepath.Join(b.TempDir(), "consumequeue"), Options{})
+			require.NoError(b, err)
+			keys := benchKeys(queues)
+			for _, k := range keys { // making the files is another matter
+				require.NoError(b, s.Append(b.Context(), []cq.Entry{{Key: k, Unit: testUnit(0)}}))
+			}
+			batch := make([]cq.Entry, 32)
+			n, filled := int64(queues), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				batch[filled] = cq.Entry{Key: keys[n%int64(queues)], QueueOffset: n / int64(queues), Unit: testUnit(n)}
+				n++
+				if filled++; filled == len(batch) {
+					filled = 0
+					if err := s.Append(b.Context(), batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.StopTimer()
+			require.NoError(b, s.Close())
+		})
+	}
+}
+
+// BenchmarkRead reads 32 units an iteration.
+func BenchmarkRead(b *testing.B) {
+	b.Run("op=read/impl=file/units=32", func(b *testing.B) {
+		const units = 300_000
+		s, err := Open(filepath.Join(b.TempDir(), "consumequeue"), Options{})
+		require.NoError(b, err)
+		require.NoError(b, s.Import(b.Context(), []cq.Run{{Key: testKey, Units: unitsOf(0, units)}}))
+		q, ok := s.Queue(testKey)
+		require.True(b, ok)
+		dst := make([]cq.Unit, 32)
+		from := int64(0)
+		b.ReportAllocs()
+		for b.Loop() {
+			n, err := q.Read(from, dst)
+			if err != nil || n == 0 {
+				b.Fatal(n, err)
+			}
+			from = (from + 32) % (units - 32)
+		}
+		b.StopTimer()
+		require.NoError(b, s.Close())
+	})
+}
+
+// BenchmarkLook opens a store of many queues and asks each for its bounds: one iteration is the whole store.
+func BenchmarkLook(b *testing.B) {
+	const queues = 5000
+	b.Run(fmt.Sprintf("op=bounds/impl=file/queues=%d", queues), func(b *testing.B) {
+		dir := filepath.Join(b.TempDir(), "consumequeue")
+		s, err := Open(dir, Options{})
+		require.NoError(b, err)
+		var runs []cq.Run
+		for _, k := range benchKeys(queues) {
+			runs = append(runs, cq.Run{Key: k, Units: unitsOf(0, 3)})
+		}
+		require.NoError(b, s.Import(b.Context(), runs))
+		require.NoError(b, s.Close())
+		for b.Loop() {
+			s, err := Open(dir, Options{ReadOnly: true})
+			require.NoError(b, err)
+			n := 0
+			for k := range s.Queues() {
+				q, _ := s.Queue(k)
+				if _, err := q.Bounds(); err != nil {
+					b.Fatal(err)
+				}
+				n++
+			}
+			require.Equal(b, queues, n)
+			require.NoError(b, s.Close())
+		}
+	})
+}
