@@ -206,7 +206,7 @@ func (s *Store) commitLocked(st *stage) error {
 	defer s.mu.Unlock()
 	for i := range st.groups {
 		if g := &st.groups[i]; g.count > 0 {
-			s.mu.ends[g.key] = g.end
+			s.mu.ends.put(g.key, g.end)
 			g.stored, g.count = g.end.max, 0
 		}
 	}

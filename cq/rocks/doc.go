@@ -4,7 +4,7 @@
 // # Basics
 //
 // One database holds all queues: a row per unit, a row per queue for its max, optionally one for its min, and one checkpoint
-// row. The rows are drawn in codec.go. The ends of all queues are held in memory, about 150 bytes a queue, read by one
+// row. The rows are drawn in codec.go. The ends of all queues are held in memory, about 70 bytes a queue and its topic, read by one
 // scan at open; units are always read from RocksDB.
 //
 // Three ways in: Append (dispatch, one WriteBatch a call), Import and Publish (bulk: sorted table files, taken in

@@ -13,8 +13,8 @@ import (
 )
 
 // unitsPerFile is where Import begins another table file: the filter of a file is built in memory, 2 bytes for each key and
-// 8 more while it is being built.
-const unitsPerFile = 2 << 20
+// 8 more while it is being built, here 40 MiB.
+const unitsPerFile = 4 << 20
 
 // Import writes the runs into sorted table files, in key order whatever the order of runs, and has the database take them
 // in, all files of one call as one change. Durable when it returns nil. Units that a slot held before are replaced, also
@@ -61,12 +61,12 @@ func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.mu.epoch++
 	for i := range order {
 		k := runs[order[i]].Key
-		delete(s.mu.derived, k)
-		if e, ok := s.mu.ends[k]; ok {
-			e.lastSize = 0 // the last unit may have been replaced
-			s.mu.ends[k] = e
+		if e, ok := s.mu.ends.get(k); ok {
+			e.lastSize, e.derived = 0, 0 // the last unit may have been replaced, a lower one added
+			s.mu.ends.put(k, e)
 		}
 	}
 	return nil
@@ -87,7 +87,7 @@ func validRun(r cq.Run) error {
 func (s *Store) importLocked(ctx context.Context, runs []cq.Run, order []int) error {
 	w := s.write.ingester
 	var prefix []byte
-	room := unitsPerFile
+	room := s.unitsPerFile
 	for _, i := range order {
 		r := runs[i]
 		prefix = appendUnitPrefix(prefix[:0], r.Key)
@@ -103,7 +103,7 @@ func (s *Store) importLocked(ctx context.Context, runs []cq.Run, order []int) er
 			if err := w.Cut(); err != nil {
 				return s.wrap(err)
 			}
-			room = unitsPerFile
+			room = s.unitsPerFile
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -141,9 +141,9 @@ func (s *Store) Publish(ctx context.Context, ends []cq.QueueEnd, dispatchFrom in
 		st.batch.Reset()
 		s.mu.Lock()
 		for i, q := range part {
-			s.mu.ends[q.Key] = fresh[i]
-			delete(s.mu.derived, q.Key)
+			s.mu.ends.put(q.Key, fresh[i])
 		}
+		s.mu.epoch++
 		s.mu.Unlock()
 		if err := ctx.Err(); err != nil {
 			return err
@@ -181,7 +181,7 @@ func validEnd(q cq.QueueEnd) error {
 // publishQueue adds the rows of one queue to the batch and returns its end.
 func (s *Store) publishQueue(st *stage, q cq.QueueEnd) end {
 	e, _ := s.end(q.Key)
-	e.minSlot, e.lastSize = q.Min, 0
+	e.minSlot, e.derived, e.lastSize = q.Min, 0, 0
 	if q.Max >= e.max {
 		e.max, e.lastPhy = q.Max, q.LastPhyOffset
 		st.putMax(q.Key, e)
@@ -213,7 +213,7 @@ func (s *Store) DropQueue(ctx context.Context, k cq.Key) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.mu.ends, k)
-	delete(s.mu.derived, k)
+	s.mu.ends.remove(k)
+	s.mu.epoch++
 	return nil
 }

@@ -19,14 +19,25 @@ type queue struct {
 // Key returns the queue's name.
 func (q *queue) Key() cq.Key { return q.key }
 
-// end returns what is known of the queue; zero when it has gone.
-func (q *queue) end() (end, error) {
+// end returns what is known of the queue, zero when it has gone, and the epoch of that.
+func (q *queue) end() (e end, epoch int64, err error) {
 	q.s.mu.RLock()
 	defer q.s.mu.RUnlock()
 	if q.s.mu.closed {
-		return end{}, q.s.closedError()
+		return end{}, 0, q.s.closedError()
 	}
-	return q.s.mu.ends[q.key], nil
+	e, _ = q.s.mu.ends.get(q.key)
+	return e, q.s.mu.epoch, nil
+}
+
+// learn changes what is known of the queue, unless the epoch is over.
+func (q *queue) learn(epoch int64, change func(e *end)) {
+	q.s.mu.Lock()
+	defer q.s.mu.Unlock()
+	if e, ok := q.s.mu.ends.get(q.key); ok && q.s.mu.epoch == epoch {
+		change(&e)
+		q.s.mu.ends.put(q.key, e)
+	}
 }
 
 // Bounds returns the limits. Max is the max row's. Min is the first unit at or above both the min row's slot and the
@@ -35,22 +46,19 @@ func (q *queue) end() (end, error) {
 // Source: RocksDBConsumeQueueOffsetTable.getMinCqOffset, 5.5.0, without its writes.
 func (q *queue) Bounds() (cq.Bounds, error) {
 	b := cq.Bounds{MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}
-	e, err := q.end()
+	e, epoch, err := q.end()
 	if err != nil || e.max == 0 {
 		return b, err
 	}
 	b.Min, b.Max = e.max, e.max
-	size, err := q.lastSize(e)
+	size, err := q.lastSize(e, epoch)
 	if err != nil {
 		return b, err
 	}
 	if size > 0 {
 		b.LastPhyOffset, b.MaxPhyOffset = e.lastPhy, e.lastPhy+int64(size)
 	}
-	from := min(e.minSlot, e.max)
-	q.s.mu.RLock()
-	from = max(from, min(q.s.mu.derived[q.key], e.max))
-	q.s.mu.RUnlock()
+	from := min(max(e.minSlot, e.derived), e.max)
 	_, at, err := q.s.db.LowerBound(q.prefix, from, e.max, q.s.minPhy.Load())
 	if err != nil {
 		return b, q.s.wrap(err)
@@ -60,17 +68,13 @@ func (q *queue) Bounds() (cq.Bounds, error) {
 	}
 	b.Min, b.MinPhyOffset = at.Slot, at.Unit.PhyOffset
 	if at.Slot > from {
-		q.s.mu.Lock()
-		if q.s.mu.derived != nil && q.s.mu.ends[q.key] == e {
-			q.s.mu.derived[q.key] = at.Slot
-		}
-		q.s.mu.Unlock()
+		q.learn(epoch, func(e *end) { e.derived = max(e.derived, at.Slot) })
 	}
 	return b, q.check(at.Slot, cq.Unit(at.Unit))
 }
 
 // lastSize returns the size of the last unit's record, 0 when no real unit is left. The unit must agree with the max row.
-func (q *queue) lastSize(e end) (int32, error) {
+func (q *queue) lastSize(e end, epoch int64) (int32, error) {
 	if e.lastSize > 0 {
 		return e.lastSize, nil
 	}
@@ -99,12 +103,11 @@ func (q *queue) lastSize(e end) (int32, error) {
 	if err := q.check(e.max-1, u[0]); err != nil {
 		return 0, err
 	}
-	q.s.mu.Lock()
-	defer q.s.mu.Unlock()
-	if q.s.mu.ends[q.key] == e { // not nil: a nil map answers a zero end, and e is none
-		e.lastSize = u[0].Size
-		q.s.mu.ends[q.key] = e
-	}
+	q.learn(epoch, func(now *end) {
+		if now.max == e.max {
+			now.lastSize = u[0].Size
+		}
+	})
 	return u[0].Size, nil
 }
 
@@ -121,7 +124,7 @@ func (q *queue) check(slot int64, u cq.Unit) error {
 
 // Read copies units of consecutive slots; see cq.Queue. One call into RocksDB.
 func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
-	e, err := q.end()
+	e, _, err := q.end()
 	if err != nil {
 		return 0, err
 	}

@@ -9,9 +9,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"maps"
+	"math"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +34,8 @@ type Store struct {
 	readOnly bool
 	options  Options
 	minPhy   atomic.Int64
+	// unitsPerFile is the constant, smaller in tests.
+	unitsPerFile int
 
 	// write is held by every writing method. Lock order: write before mu.
 	write struct {
@@ -47,20 +48,12 @@ type Store struct {
 	mu struct {
 		sync.RWMutex
 		closed bool
-		ends   map[cq.Key]end
-		// derived holds mins that had to be searched for; see queue.Bounds.
-		derived    map[cq.Key]int64
+		ends   *endTable
+		// epoch counts the changes that can lower what a search for min finds.
+		epoch      int64
 		dispatched int64 // value of the checkpoint row, -1 without one
 		durable    int64 // as of the last flush
 	}
-}
-
-// end is what is known of a queue without reading a unit.
-type end struct {
-	max      int64 // next slot
-	lastPhy  int64 // of the max row
-	minSlot  int64 // of the min row, 0 without one: units below stay invisible
-	lastSize int32 // size of the unit at max-1; 0 when it has not been looked at
 }
 
 // Open opens the store in dir. The errors of a directory that RocksDB cannot open name it and say that its queues can be
@@ -68,7 +61,7 @@ type end struct {
 func Open(dir string, o Options) (_ *Store, err error) {
 	dir = filepath.Clean(dir)
 	o = o.withDefaults(dir)
-	s := &Store{dir: dir, log: o.Logger.With("dir", dir), readOnly: o.ReadOnly, options: o}
+	s := &Store{dir: dir, log: o.Logger.With("dir", dir), readOnly: o.ReadOnly, options: o, unitsPerFile: unitsPerFile}
 	begin := time.Now()
 	if o.ReadOnly {
 		s.db, err = rocks.OpenReadOnly(dir, o.RocksDB)
@@ -96,14 +89,13 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
-	s.log.Info("consume queues opened", "queues", len(s.mu.ends), "phyOffset", s.mu.dispatched, "elapsed", opened, "scan", time.Since(begin)-opened)
+	s.log.Info("consume queues opened", "queues", s.mu.ends.len(), "phyOffset", s.mu.dispatched, "elapsed", opened, "scan", time.Since(begin)-opened)
 	return s, nil
 }
 
 // load reads the family "offset" into memory.
 func (s *Store) load() error {
-	s.mu.ends = map[cq.Key]end{}
-	s.mu.derived = map[cq.Key]int64{}
+	s.mu.ends = newEndTable()
 	topic := "" // queues of one topic share its string
 	err := s.db.Scan(rocks.Offsets, nil, func(key, value []byte) bool {
 		name, queueID, isMax, ok := decodeRowKey(key)
@@ -114,17 +106,20 @@ func (s *Store) load() error {
 		if !ok {
 			return true
 		}
+		if len(name) > math.MaxUint16 {
+			return true // no program writes such a topic
+		}
 		if string(name) != topic {
 			topic = string(name)
 		}
 		k := cq.Key{Topic: topic, QueueID: queueID}
 		if isMax { // "max" sorts before "min"
 			if slot >= 0 {
-				s.mu.ends[k] = end{max: slot + 1, lastPhy: phy}
+				s.mu.ends.put(k, end{max: slot + 1, lastPhy: phy})
 			}
-		} else if e, ok := s.mu.ends[k]; ok {
+		} else if e, ok := s.mu.ends.get(k); ok {
 			e.minSlot = max(slot, 0)
-			s.mu.ends[k] = e
+			s.mu.ends.put(k, e)
 		}
 		return true
 	})
@@ -190,16 +185,29 @@ func (s *Store) Queue(k cq.Key) (cq.Queue, bool) {
 func (s *Store) end(k cq.Key) (end, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	e, ok := s.mu.ends[k]
-	return e, ok
+	return s.mu.ends.get(k)
 }
 
-// Queues yields the keys present when it is called.
+// Queues yields the keys present, taking them a thousand at a time: a queue that is there throughout is yielded once, one that
+// comes or goes meanwhile may be.
 func (s *Store) Queues() iter.Seq[cq.Key] {
-	s.mu.RLock()
-	keys := slices.AppendSeq(make([]cq.Key, 0, len(s.mu.ends)), maps.Keys(s.mu.ends))
-	s.mu.RUnlock()
-	return slices.Values(keys)
+	return func(yield func(cq.Key) bool) {
+		var keys []cq.Key
+		for n := 0; ; n++ {
+			var ok bool
+			s.mu.RLock()
+			keys, ok = s.mu.ends.chunk(n, keys[:0])
+			s.mu.RUnlock()
+			if !ok {
+				return
+			}
+			for _, k := range keys {
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // DispatchFrom returns the checkpoint: the end of the last record dispatched, or -1.
@@ -317,7 +325,8 @@ func (s *Store) Close() error {
 	}
 	err = errors.Join(err, s.db.Close())
 	s.mu.Lock()
-	s.mu.ends, s.mu.derived = nil, nil
+	s.mu.ends = newEndTable()
+	s.mu.epoch++
 	s.mu.Unlock()
 	return err
 }

@@ -29,7 +29,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 	s.mu.RLock()
 	checkpoint := min(s.mu.dispatched, max(phyOffset, 0))
 	var dirty []cq.Key
-	for k, e := range s.mu.ends {
+	for k, e := range s.mu.ends.all() {
 		if e.lastPhy >= phyOffset {
 			dirty = append(dirty, k)
 		}
@@ -114,14 +114,14 @@ func (s *Store) applyCutLocked(ctx context.Context, checkpoint int64, cut map[cq
 	st.batch.Reset()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.mu.epoch++
 	s.mu.dispatched = min(s.mu.dispatched, checkpoint)
 	s.mu.durable = min(s.mu.durable, checkpoint)
 	for k, e := range cut {
-		delete(s.mu.derived, k)
 		if e.max == 0 {
-			delete(s.mu.ends, k)
+			s.mu.ends.remove(k)
 		} else {
-			s.mu.ends[k] = e
+			s.mu.ends.put(k, e)
 		}
 	}
 	clear(cut)

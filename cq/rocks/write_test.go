@@ -131,18 +131,19 @@ func TestImportErrors(t *testing.T) {
 // TestImportCutsFiles: one call may hold more than a table file does, and a queue may go on in the next file.
 func TestImportCutsFiles(t *testing.T) {
 	s := openNew(t, testOptions())
-	const n = unitsPerFile + 500
+	s.unitsPerFile = 100
+	const n = 250
 	other := cq.Key{Topic: "topic", QueueID: 4}
-	require.NoError(t, s.Import(t.Context(), []cq.Run{run(other, 0, 10), run(keyT, 0, n)}))
-	require.NoError(t, s.Publish(t.Context(), []cq.QueueEnd{endAt(keyT, 0, n), endAt(other, 0, 10)}, 1000*n))
+	require.NoError(t, s.Import(t.Context(), []cq.Run{run(other, 0, 50), run(keyT, 0, n)}))
+	require.NoError(t, s.Publish(t.Context(), []cq.QueueEnd{endAt(keyT, 0, n), endAt(other, 0, 50)}, 1000*n))
 	tables, err := filepath.Glob(filepath.Join(s.dir, "*.sst"))
 	require.NoError(t, err)
-	require.Len(t, tables, 3, "two of units and one of rows")
+	require.Len(t, tables, 4, "three of units and one of rows")
 	runs, err := s.SortedRuns()
 	require.NoError(t, err)
 	require.Equal(t, 1, runs)
-	requireUnits(t, s, keyT, unitsPerFile-50, units(unitsPerFile-50, n))
-	requireUnits(t, s, other, 0, units(0, 10))
+	requireUnits(t, s, keyT, 0, units(0, n))
+	requireUnits(t, s, other, 0, units(0, 50))
 }
 
 func TestDropQueue(t *testing.T) {
