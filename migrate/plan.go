@@ -3,9 +3,12 @@ package migrate
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/message"
 )
 
 // Plan says what a migration would do. Making one writes nothing.
@@ -38,6 +41,8 @@ type Plan struct {
 	// pass over the log looks much closer.
 	Refusals []string `json:"refusals,omitempty"`
 	Findings Findings `json:"findings"`
+	// Warnings are about what happens after the cutover; they stop nothing.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Rough costs behind the estimates: measured by `make bench-migrate`, on the cautious side.
@@ -137,7 +142,42 @@ func (m *Migrator) planSource(p *Plan) (err error) {
 		}
 	}
 	p.Topics = len(topics)
+	m.warnTopics(p, topics)
 	return nil
+}
+
+// warnTopics tells about topics that a RocketMQ broker would not find in its topic table: ten minutes after its start, one
+// with RocksDB queues deletes the queues of such topics.
+// Source: RocksDBConsumeQueueStore.cleanDirty, 5.5.0.
+func (m *Migrator) warnTopics(p *Plan, topics map[string]bool) {
+	if p.To != cq.KindRocks {
+		return
+	}
+	const danger = "a RocketMQ 5.5.0 broker with storeType=defaultRocksDB deletes the queues of topics that its topic table lacks, ten minutes after its start"
+	if m.dir.KnownTopics == nil {
+		p.Warnings = append(p.Warnings, "there is no readable config/topics.json in the store: make sure that the broker's topic table lists every topic; "+danger)
+		return
+	}
+	var lost []string
+	for t := range topics {
+		if !m.dir.KnownTopics[t] && !systemTopic(t) {
+			lost = append(lost, t)
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	slices.Sort(lost)
+	named := lost[:min(len(lost), maxNamedTopics)]
+	p.Warnings = append(p.Warnings, fmt.Sprintf("%d topics with queues are not in config/topics.json (%s); %s", len(lost), strings.Join(named, ", "), danger))
+}
+
+const maxNamedTopics = 10
+
+// systemTopic tells whether RocketMQ spares the topic when it cleans.
+func systemTopic(t string) bool {
+	return strings.HasPrefix(t, message.SystemPrefix) || strings.HasPrefix(t, message.LMQPrefix) ||
+		t == message.TopicSchedule || t == message.TopicTransHalf || t == message.TopicTransOpHalf
 }
 
 func (m *Migrator) planTarget(p *Plan) (err error) {

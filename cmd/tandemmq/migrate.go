@@ -47,7 +47,7 @@ func migrateCommand() *cli.Command {
 			step("cutover", "give reads to the target",
 				"Refused unless verified and nothing changed since: both sides are read again in full.", append(source, yes), (*migration).cutover),
 			step("rollback", "give reads back to the side the migration came from",
-				"First brings that side up to the end of the log, then compares both sides in full.", append(source, yes), (*migration).rollback),
+				"First brings that side up to the end of the log, then compares both sides in full.", append(append(source, missingFlag()), yes), (*migration).rollback),
 			step("status", "say where the migration stands and who did what", "Takes no lock and writes nothing.", nil, (*migration).status),
 		},
 	}
@@ -73,11 +73,15 @@ func sourceFlags() []cli.Flag {
 
 func writeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "missing-queues", Value: string(migrate.MissingRefuse), Usage: "`WHAT` to do about queues that only the log knows: refuse, build or skip"},
+		missingFlag(),
 		&cli.BoolFlag{Name: "replace-target", Usage: "drop queues of the target that the source does not have or that go on past it"},
 		&cli.BoolFlag{Name: "restart", Usage: "begin the backfill anew instead of resuming it"},
 		&cli.IntFlag{Name: "chunk-units", Value: 2_000_000, Usage: "`N` units per import; 64 bytes of memory each", Hidden: true},
 	}
+}
+
+func missingFlag() cli.Flag {
+	return &cli.StringFlag{Name: "missing-queues", Value: string(migrate.MissingRefuse), Usage: "`WHAT` to do about queues that only the log knows: refuse, build or skip"}
 }
 
 // migration is one run of a migrate command.

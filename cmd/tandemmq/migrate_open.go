@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,9 @@ func withMigration(c *cli.Context, step string, run func(*migration) error) (err
 	}
 	defer r.prog.Finish()
 	defer func() {
+		if errors.Is(err, context.Canceled) {
+			err = errors.New("interrupted; repeat the command and it goes on where it stopped")
+		}
 		if err != nil && r.json && !r.printed {
 			err = errors.Join(err, printJSON(r.out, errorJSON(err)))
 		}

@@ -39,6 +39,9 @@ func printPlan(w io.Writer, p *migrate.Plan) {
 		{"migration so far", string(p.Phase)},
 	}
 	table(w, rows...)
+	for _, t := range p.Warnings {
+		fmt.Fprintf(w, "  warning: %s\n", t)
+	}
 	for _, r := range p.Refusals {
 		fmt.Fprintf(w, "  refused: %s\n", r)
 	}
