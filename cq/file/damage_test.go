@@ -131,6 +131,58 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// A queue whose first bytes are the damage is there all the same, and says so.
+func TestDamageFromTheStart(t *testing.T) {
+	dir := t.TempDir()
+	putUnits(t, dir, testKey, 0, cq.Unit{PhyOffset: 5})
+	s := open(t, dir, Options{})
+	require.Equal(t, []cq.Key{testKey}, sortedKeys(s))
+	q, ok := s.Queue(testKey)
+	require.True(t, ok)
+	_, err := q.Bounds()
+	require.ErrorIs(t, err, cq.ErrCorrupt)
+	require.ErrorContains(t, err, path(dir, 0)+"+0: ")
+}
+
+// Files of the usual length are mostly holes, whose borders are those of disk blocks and not of units.
+func TestSparseFiles(t *testing.T) {
+	const size = DefaultFileBytes
+	write := func(t *testing.T, dir string, from int64, units []cq.Unit) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path(dir, 0)), 0o755))
+		f, err := os.OpenFile(path(dir, 0), os.O_RDWR|os.O_CREATE, 0o644)
+		require.NoError(t, err)
+		require.NoError(t, f.Truncate(size))
+		require.NoError(t, f.Close())
+		var b []byte
+		for _, u := range units {
+			b = appendUnit(b, u)
+		}
+		patch(t, path(dir, 0), from*20, b...)
+	}
+	for _, n := range []int64{1, 204, 205, 206, 819, 820, 3199, 3200, 3201, 3277, 20_000, 300_000} {
+		t.Run(fmt.Sprintf("%d units", n), func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, 0, unitsOf(0, n))
+			s := open(t, dir, Options{MinPhyOffset: testUnit(n / 2).PhyOffset})
+			b := bounds(t, s, testKey)
+			require.Equal(t, [2]int64{n / 2, n}, [2]int64{b.Min, b.Max})
+			require.NoError(t, s.Check(t.Context(), testKey))
+		})
+	}
+	for _, slot := range []int64{500, 3200, 150_000, 299_999} {
+		t.Run(fmt.Sprintf("a unit at slot %d behind a hole", slot), func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, 0, unitsOf(0, 300))
+			write(t, dir, slot, unitsOf(slot, slot+1))
+			s := open(t, dir, Options{})
+			q, _ := s.Queue(testKey)
+			_, err := q.Bounds()
+			require.ErrorContains(t, err, fmt.Sprintf("%s+%d: got a unit", path(dir, 0), slot*20))
+			require.ErrorContains(t, err, "zeros behind the 300 units")
+		})
+	}
+}
+
 // A reader of a damaged queue gets every unit that is there, and stops at a hole without an error.
 func TestReadAroundHole(t *testing.T) {
 	dir := t.TempDir()
