@@ -3,6 +3,7 @@ package cq
 import (
 	"context"
 	"iter"
+	"slices"
 )
 
 // Reader serves any number of goroutines, beside one Appender. Nothing in it creates a queue or writes a byte: asking for
@@ -13,18 +14,35 @@ type Reader interface {
 	// Queue returns the queue of that key; false when the store holds no such queue. It never creates one.
 	Queue(k Key) (Queue, bool)
 	// Queues yields a snapshot of the keys present, in no order. A queue is present when it ever had a slot: an empty
-	// but advanced queue is, a bare directory is not.
-	Queues() iter.Seq[Key]
+	// but advanced queue is, a bare directory is not; one that cannot be read is, and its Bounds say why. A listing that
+	// fails ends with the error, which names the place, and an empty key: what came before it may not be all.
+	Queues() iter.Seq2[Key, error]
 	// DispatchFrom returns the physical offset from which dispatch has to resume so that the store lacks nothing: every
 	// record that ends at or below it has its unit. It is -1 when the store cannot tell (no unit, no checkpoint).
 	// One meaning for all kinds: the end of a record, never its start (F1, F28).
 	DispatchFrom() int64
 }
 
+// SortedKeys lists the queues of r in the order a person lists them.
+func SortedKeys(r Reader) ([]Key, error) {
+	keys := []Key{}
+	for k, err := range r.Queues() {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, Key.Compare)
+	return keys, nil
+}
+
 // Queue reads one queue. Safe for concurrent use. A Queue stays usable until its store is closed, then every call
 // answers ErrClosed.
 type Queue interface {
 	Key() Key
+	// Where says in words where the unit of that slot is or would be stored: file and byte, or database and row. For
+	// messages; it reads nothing and never fails.
+	Where(queueOffset int64) string
 	// Bounds returns the current limits. It reads a bounded number of units (binary search for Min), never all of them.
 	// A queue whose content contradicts itself answers a *CorruptError that names file (or row) and place.
 	Bounds() (Bounds, error)

@@ -200,7 +200,10 @@ func (f *fill) checkTarget(source cq.Reader) error {
 	}
 	defer t.Close()
 	var found Findings
-	for k := range t.Queues() {
+	for k, err := range t.Queues() {
+		if err != nil {
+			return err
+		}
 		tq, ok := t.Queue(k)
 		if !ok {
 			continue
@@ -232,7 +235,7 @@ func (f *fill) checkTarget(source cq.Reader) error {
 		if tb.Max > sb.Max {
 			found.Add(Finding{
 				Code: CodeMaxDiffers, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: sb.Max, PhyOffset: -1,
-				Text: fmt.Sprintf("the %s side goes to %d, the %s side only to %d", f.to, tb.Max, f.from, sb.Max), Where: where(tq, sb.Max),
+				Text: fmt.Sprintf("the %s side goes to %d, the %s side only to %d", f.to, tb.Max, f.from, sb.Max), Where: tq.Where(sb.Max),
 			})
 			f.drop = append(f.drop, k)
 		}

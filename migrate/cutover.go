@@ -153,7 +153,10 @@ func (m *Migrator) logicsPosition(to cq.Kind) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	last := int64(-1)
-	for k := range s.Queues() {
+	for k, err := range s.Queues() {
+		if err != nil {
+			return err
+		}
 		q, ok := s.Queue(k)
 		if !ok {
 			continue
@@ -186,7 +189,10 @@ func (m *Migrator) conf(res *CutoverResult) (err error) {
 		if err != nil {
 			return err
 		}
-		for k := range s.Queues() {
+		for k, err := range s.Queues() {
+			if err != nil {
+				return errors.Join(err, s.Close())
+			}
 			if light = k.IsLMQ(); light {
 				break
 			}

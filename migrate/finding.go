@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/tandemq/tandemmq/cq"
 )
 
 // Code names a kind of finding.
@@ -133,16 +131,4 @@ func (fs *Findings) Summary() string {
 		parts = append(parts, fmt.Sprintf("%d x %s", fs.Counts[c], c))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// locator is implemented by queues that can say where a slot is stored.
-type locator interface {
-	Where(queueOffset int64) string
-}
-
-func where(q cq.Queue, slot int64) string {
-	if l, ok := q.(locator); ok {
-		return l.Where(slot)
-	}
-	return ""
 }

@@ -123,8 +123,8 @@ func newJoin(ctx context.Context, log *commitlog.Log, source cq.Reader, o joinOp
 	if j.levels == nil {
 		j.levels = message.DefaultDelayLevels()
 	}
-	for k := range source.Queues() {
-		if err := ctx.Err(); err != nil {
+	for k, err := range source.Queues() {
+		if err := errors.Join(err, ctx.Err()); err != nil {
 			return nil, err
 		}
 		q, ok := source.Queue(k)
@@ -224,7 +224,7 @@ func (c *cursor) advance() {
 func (j *join) damage(c *cursor, f Finding) error {
 	f.Topic, f.QueueID = c.key.Topic, c.key.QueueID
 	if f.Where == "" && f.QueueOffset >= 0 && c.q != nil {
-		f.Where = where(c.q, f.QueueOffset)
+		f.Where = c.q.Where(f.QueueOffset)
 	}
 	j.found.Add(f)
 	return errStop

@@ -101,10 +101,10 @@ func (l *testLog) source() *source { return &source{l.units, l.first} }
 
 func (s *source) Kind() cq.Kind       { return cq.KindFile }
 func (s *source) DispatchFrom() int64 { return -1 }
-func (s *source) Queues() iter.Seq[cq.Key] {
-	return func(yield func(cq.Key) bool) {
+func (s *source) Queues() iter.Seq2[cq.Key, error] {
+	return func(yield func(cq.Key, error) bool) {
 		for k := range s.units {
-			if !yield(k) {
+			if !yield(k, nil) {
 				return
 			}
 		}
@@ -122,7 +122,8 @@ type sourceQueue struct {
 	first int64
 }
 
-func (q *sourceQueue) Key() cq.Key { return q.key }
+func (q *sourceQueue) Key() cq.Key             { return q.key }
+func (q *sourceQueue) Where(slot int64) string { return fmt.Sprintf("%s slot %d", q.key, slot) }
 
 func (q *sourceQueue) Bounds() (cq.Bounds, error) {
 	b := cq.Bounds{Min: q.first, Max: q.first + int64(len(q.units)), MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}

@@ -113,7 +113,10 @@ func (m *Migrator) planSource(p *Plan) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	topics := make(map[string]bool)
-	for k := range s.Queues() {
+	for k, err := range s.Queues() {
+		if err != nil {
+			return err
+		}
 		q, ok := s.Queue(k)
 		if !ok {
 			continue
@@ -136,7 +139,7 @@ func (m *Migrator) planSource(p *Plan) (err error) {
 			p.EmptyQueues++
 		} else if p.LogEnd >= 0 && b.MaxPhyOffset > p.LogEnd {
 			p.Findings.Add(Finding{
-				Code: CodeUnitOutsideLog, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: b.Max - 1, PhyOffset: b.LastPhyOffset, Where: where(q, b.Max-1),
+				Code: CodeUnitOutsideLog, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: b.Max - 1, PhyOffset: b.LastPhyOffset, Where: q.Where(b.Max - 1),
 				Text: fmt.Sprintf("slot %d points to [%d, %d), the log ends at %d", b.Max-1, b.LastPhyOffset, b.MaxPhyOffset, p.LogEnd),
 			})
 		}
@@ -186,7 +189,10 @@ func (m *Migrator) planTarget(p *Plan) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	for k := range s.Queues() {
+	for k, err := range s.Queues() {
+		if err != nil {
+			return err
+		}
 		q, ok := s.Queue(k)
 		if !ok {
 			continue

@@ -125,7 +125,9 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 	}
 	defer func() { err = errors.Join(err, v.dst.Close()) }()
 
-	v.list()
+	if err := v.list(); err != nil {
+		return nil, err
+	}
 	if err := v.compareAll(ctx); err != nil {
 		return nil, err
 	}
@@ -164,11 +166,17 @@ func logEnd(log *commitlog.Log, acceptTorn bool) (int64, error) {
 }
 
 // list collects the queues of both sides.
-func (v *verification) list() {
-	for k := range v.src.Queues() {
+func (v *verification) list() error {
+	for k, err := range v.src.Queues() {
+		if err != nil {
+			return err
+		}
 		v.proofs = append(v.proofs, proof{key: k, side: "both"})
 	}
-	for k := range v.dst.Queues() {
+	for k, err := range v.dst.Queues() {
+		if err != nil {
+			return err
+		}
 		if _, ok := v.src.Queue(k); !ok {
 			v.proofs = append(v.proofs, proof{key: k, side: "target"})
 		}
@@ -177,6 +185,7 @@ func (v *verification) list() {
 	if v.samples > 0 {
 		v.perQueue = max(v.samples/max(len(v.proofs), 1), 2)
 	}
+	return nil
 }
 
 // compareAll runs one worker per processor over the queues.
@@ -302,7 +311,7 @@ func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, end int
 			return w.bad(p, err)
 		}
 		if n == 0 {
-			v.find(p.key, Finding{Code: CodeHole, QueueOffset: slot, PhyOffset: -1, Text: fmt.Sprintf("slot %d holds no unit on the %s side", slot, v.source), Where: where(sq, slot)})
+			v.find(p.key, Finding{Code: CodeHole, QueueOffset: slot, PhyOffset: -1, Text: fmt.Sprintf("slot %d holds no unit on the %s side", slot, v.source), Where: sq.Where(slot)})
 			return nil
 		}
 		for got := 0; got < n; {
@@ -312,7 +321,7 @@ func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, end int
 			}
 			if k == 0 {
 				s := slot + int64(got)
-				v.find(p.key, Finding{Code: CodeHole, QueueOffset: s, PhyOffset: w.a[got].PhyOffset, Text: fmt.Sprintf("slot %d holds no unit on the %s side", s, v.target), Where: where(dq, s)})
+				v.find(p.key, Finding{Code: CodeHole, QueueOffset: s, PhyOffset: w.a[got].PhyOffset, Text: fmt.Sprintf("slot %d holds no unit on the %s side", s, v.target), Where: dq.Where(s)})
 				return nil
 			}
 			got += k
@@ -322,7 +331,7 @@ func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, end int
 			if !sameUnit(&w.a[i], &w.b[i]) {
 				s := slot + int64(i)
 				v.find(p.key, Finding{
-					Code: CodeUnitDiffers, QueueOffset: s, PhyOffset: w.a[i].PhyOffset, Where: where(dq, s),
+					Code: CodeUnitDiffers, QueueOffset: s, PhyOffset: w.a[i].PhyOffset, Where: dq.Where(s),
 					Text: fmt.Sprintf("slot %d: %s on the %s side, %s on the %s side", s, unitText(w.a[i]), v.source, unitText(w.b[i]), v.target),
 				})
 				if differences++; differences >= maxDetailed {
@@ -422,7 +431,7 @@ func (w *comparer) record(k cq.Key, q cq.Queue, slot int64, u cq.Unit) error {
 	v := w.v
 	v.sampled.Add(1)
 	bad := func(text string) {
-		v.find(k, Finding{Code: CodeBadRecord, QueueOffset: slot, PhyOffset: u.PhyOffset, Text: fmt.Sprintf("slot %d: %s", slot, text), Where: where(q, slot)})
+		v.find(k, Finding{Code: CodeBadRecord, QueueOffset: slot, PhyOffset: u.PhyOffset, Text: fmt.Sprintf("slot %d: %s", slot, text), Where: q.Where(slot)})
 	}
 	release, err := v.m.dir.Log.Read(u.PhyOffset, u.Size, true, &w.rec)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
@@ -60,7 +59,10 @@ type DumpReport struct {
 // a failed write to w, a log that vanishes under the reader.
 func Dump(ctx context.Context, w io.Writer, v *View, o DumpOptions) (rep DumpReport, err error) {
 	d := &dumper{v: v, o: o, w: bufio.NewWriterSize(w, 1<<20), units: make([]cq.Unit, 1024)}
-	keys := slices.SortedFunc(v.Queues.Queues(), cq.Key.Compare)
+	keys, err := cq.SortedKeys(v.Queues)
+	if err != nil {
+		return rep, err
+	}
 	// Records are read out of mapped memory all the way, so one guard stands round all of it.
 	err = mmap.GuardFault(func() error {
 		for _, k := range keys {

@@ -31,10 +31,11 @@ var closedCases = []testCase{
 		require.ErrorIs(t, im.Import(ctx, l.runs(0, 10, keyB)), cq.ErrClosed)
 		require.ErrorIs(t, im.Publish(ctx, l.ends(), l.lastEnd()), cq.ErrClosed)
 		require.ErrorIs(t, im.DropQueue(ctx, keyB), cq.ErrClosed)
+		_, err = cq.SortedKeys(s)
+		require.ErrorIs(t, err, cq.ErrClosed, "a listing that is cut off says so")
 		require.NotPanics(t, func() {
 			s.Queue(keyB)
 			s.Queue(cq.Key{Topic: "nobody"})
-			keysOf(s)
 			s.DispatchFrom()
 			s.Progress()
 		})

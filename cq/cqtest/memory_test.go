@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/gob"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"maps"
@@ -87,10 +88,21 @@ func (s *memory) Queue(k cq.Key) (cq.Queue, bool) {
 	return memHandle{s, k}, s.m[k] != nil
 }
 
-func (s *memory) Queues() iter.Seq[cq.Key] {
+func (s *memory) Queues() iter.Seq2[cq.Key, error] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Values(slices.Collect(maps.Keys(s.m)))
+	keys, closed := slices.Collect(maps.Keys(s.m)), s.closed
+	return func(yield func(cq.Key, error) bool) {
+		if closed {
+			yield(cq.Key{}, cq.ErrClosed)
+			return
+		}
+		for _, k := range keys {
+			if !yield(k, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (s *memory) DispatchFrom() int64 {
@@ -280,6 +292,10 @@ type memHandle struct {
 }
 
 func (h memHandle) Key() cq.Key { return h.k }
+
+func (h memHandle) Where(queueOffset int64) string {
+	return fmt.Sprintf("%s slot %d", h.k, queueOffset)
+}
 
 func (h memHandle) Bounds() (cq.Bounds, error) {
 	s := h.s

@@ -153,16 +153,16 @@ func (s *Store) obtain(k cq.Key) *queue {
 
 // Queues yields the keys of all queues that ever had a slot, and of those that cannot be read. The directory is listed
 // first, then each queue is looked at as it is yielded.
-func (s *Store) Queues() iter.Seq[cq.Key] {
-	return func(yield func(cq.Key) bool) {
+func (s *Store) Queues() iter.Seq2[cq.Key, error] {
+	return func(yield func(cq.Key, error) bool) {
 		keys, err := s.listKeys()
-		if err != nil {
-			s.log.Error("listing consume queues failed", "dir", s.dir, "err", err)
-		}
 		for _, k := range keys {
-			if s.obtain(k).isPresent() && !yield(k) {
+			if s.obtain(k).isPresent() && !yield(k, nil) {
 				return
 			}
+		}
+		if err != nil {
+			yield(cq.Key{}, err)
 		}
 	}
 }

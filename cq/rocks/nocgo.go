@@ -5,7 +5,6 @@ package rocks
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
 )
@@ -35,7 +34,9 @@ func (*Store) SetMinPhyOffset(int64) error { return cq.ErrNoRocksDB }
 func (*Store) Queue(cq.Key) (cq.Queue, bool) { return nil, false }
 
 // Queues yields none.
-func (*Store) Queues() iter.Seq[cq.Key] { return slices.Values([]cq.Key(nil)) }
+func (*Store) Queues() iter.Seq2[cq.Key, error] {
+	return func(yield func(cq.Key, error) bool) { yield(cq.Key{}, cq.ErrNoRocksDB) }
+}
 
 // DispatchFrom answers -1.
 func (*Store) DispatchFrom() int64 { return -1 }

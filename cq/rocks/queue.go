@@ -19,6 +19,11 @@ type queue struct {
 // Key returns the queue's name.
 func (q *queue) Key() cq.Key { return q.key }
 
+// Where names the database and the row of the slot's unit.
+func (q *queue) Where(queueOffset int64) string {
+	return fmt.Sprintf("%s (unit %s slot %d)", q.s.dir, q.key, queueOffset)
+}
+
 // end returns what is known of the queue, zero when it has gone, and the epoch of that.
 func (q *queue) end() (e end, epoch int64, err error) {
 	q.s.mu.RLock()

@@ -190,19 +190,24 @@ func (s *Store) end(k cq.Key) (end, bool) {
 
 // Queues yields the keys present, taking them a thousand at a time: a queue that is there throughout is yielded once, one that
 // comes or goes meanwhile may be.
-func (s *Store) Queues() iter.Seq[cq.Key] {
-	return func(yield func(cq.Key) bool) {
+func (s *Store) Queues() iter.Seq2[cq.Key, error] {
+	return func(yield func(cq.Key, error) bool) {
 		var keys []cq.Key
 		for n := 0; ; n++ {
 			var ok bool
 			s.mu.RLock()
+			closed := s.mu.closed
 			keys, ok = s.mu.ends.chunk(n, keys[:0])
 			s.mu.RUnlock()
+			if closed {
+				yield(cq.Key{}, s.closedError())
+				return
+			}
 			if !ok {
 				return
 			}
 			for _, k := range keys {
-				if !yield(k) {
+				if !yield(k, nil) {
 					return
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -270,7 +269,9 @@ func TestOddRows(t *testing.T) {
 		putRow(b, other, tagMax, 9000, 9)
 	})
 	s = reopen(t, s, testOptions())
-	require.Equal(t, []cq.Key{other}, slices.Collect(s.Queues()))
+	keys, err := cq.SortedKeys(s)
+	require.NoError(t, err)
+	require.Equal(t, []cq.Key{other}, keys)
 	require.EqualValues(t, 9100, s.DispatchFrom())
 	require.NoError(t, s.TruncateDirty(t.Context(), 3000))
 	require.EqualValues(t, 3000, s.DispatchFrom())
@@ -278,7 +279,7 @@ func TestOddRows(t *testing.T) {
 
 	rows(t, s, func(b *rocks.Batch) { b.Put(rocks.Offsets, checkpointKey, []byte("seven b")) })
 	require.NoError(t, s.Close())
-	_, err := Open(s.dir, testOptions())
+	_, err = Open(s.dir, testOptions())
 	require.ErrorIs(t, err, cq.ErrCorrupt)
 	require.ErrorContains(t, err, "(checkpoint): got 7, want 8 bytes")
 }

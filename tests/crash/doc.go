@@ -1,0 +1,3 @@
+// Package crash kills the tandemmq binary at random moments and checks what a fresh process finds. SIGKILL keeps the page
+// cache: these tests prove the order of our steps and their repeatability, not survival of a power cut.
+package crash

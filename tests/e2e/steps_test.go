@@ -1,0 +1,245 @@
+//go:build cgo
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/tests/golden"
+)
+
+// without drops the parts of a store that a migration to RocksDB may write.
+func without(sums map[string]string, prefixes ...string) map[string]string {
+	out := map[string]string{}
+next:
+	for path, sum := range sums {
+		for _, p := range prefixes {
+			if path == p || strings.HasPrefix(path, p+"/") {
+				continue next
+			}
+		}
+		out[path] = sum
+	}
+	return out
+}
+
+func phase(t *testing.T, dir string) string {
+	var st struct{ Phase string }
+	require.NoError(t, json.Unmarshal([]byte(tandemmq.MustRun(t, "migrate", "status", "--store", dir, "--json").Stdout), &st))
+	return st.Phase
+}
+
+func dump(t *testing.T, dir, side string) string {
+	return tandemmq.MustRun(t, "store", "dump", "--store", dir, "--cq", side).Stdout
+}
+
+// The steps one by one, with the source untouched at each, then back.
+func TestMigrateStepByStep(t *testing.T) {
+	for _, layout := range []string{"separate", "shared"} {
+		t.Run(layout, func(t *testing.T) {
+			dir := sample(t)
+			want := dump(t, dir, "file")
+			before := golden.TreeSums(t, dir)
+			// In the shared layout RocksDB's plain files lie in consumequeue/ itself.
+			source := func() map[string]string {
+				s := without(golden.TreeSums(t, dir), "consumequeue_rocksdb", "tandemmq")
+				for path := range s {
+					if filepath.Dir(path) == "consumequeue" && s[path] != "dir" {
+						delete(s, path)
+					}
+				}
+				return s
+			}
+			step := func(args ...string) golden.Result {
+				return tandemmq.MustRun(t, append([]string{"migrate", args[0], "--store", dir, "--layout", layout}, args[1:]...)...)
+			}
+
+			step("plan")
+			require.Equal(t, before, golden.TreeSums(t, dir), "plan writes nothing")
+			require.Equal(t, "absent", phase(t, dir))
+			step("backfill")
+			require.Equal(t, "verifying", phase(t, dir))
+			step("verify")
+			require.Equal(t, "verified", phase(t, dir))
+			step("cutover")
+			require.Equal(t, "verified", phase(t, dir), "without --yes nothing happens")
+			r := step("cutover", "--yes")
+			require.Equal(t, "cutover", phase(t, dir))
+			require.Contains(t, r.Stdout, "storeType=defaultRocksDB")
+			require.Contains(t, r.Stdout, "useSeparateStorePathForRocksdbCQ="+map[string]string{"separate": "true", "shared": "false"}[layout])
+			require.Equal(t, before, source(), "the source was changed")
+			require.Equal(t, want, dump(t, dir, "rocks"))
+			require.Equal(t, want, dump(t, dir, "file"))
+
+			done := golden.TreeSums(t, dir)
+			for _, again := range [][]string{{"run", "--yes"}, {"backfill"}, {"verify"}, {"cutover", "--yes"}} {
+				r := step(again...)
+				require.Contains(t, strings.ToLower(r.Stdout), "nothing to do", "FR-G10: %v", again)
+			}
+			require.Equal(t, done, golden.TreeSums(t, dir), "FR-G10: what is migrated already is not written again")
+
+			tandemmq.MustRun(t, "migrate", "rollback", "--store", dir)
+			require.Equal(t, "cutover", phase(t, dir))
+			r = tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes")
+			require.Contains(t, r.Stdout, "storeType=default\n")
+			require.Equal(t, "rolled-back", phase(t, dir))
+			require.Equal(t, without(before, "checkpoint"), without(source(), "checkpoint"))
+			require.Equal(t, want, dump(t, dir, "file"))
+
+			// And forth again, over the database that is still there.
+			tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+			require.Equal(t, "cutover", phase(t, dir))
+			require.Equal(t, want, dump(t, dir, "rocks"))
+		})
+	}
+}
+
+func TestMigrateRocksToFile(t *testing.T) {
+	dir := sample(t)
+	want := dump(t, dir, "file")
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "consumequeue")))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
+	rocks := golden.TreeSums(t, filepath.Join(dir, "consumequeue_rocksdb"))
+
+	r := tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--to", "file", "--cq-file-size", "1000", "--yes")
+	require.Contains(t, r.Stdout, "mappedFileSizeConsumeQueue=1000")
+	require.Equal(t, want, dump(t, dir, "file"))
+	require.Equal(t, rocks, golden.TreeSums(t, filepath.Join(dir, "consumequeue_rocksdb")), "the source was changed")
+	st, err := os.Stat(segment(t, queueDir(t, dir, 0, 0), 0))
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, st.Size())
+
+	tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes")
+	require.Equal(t, want, dump(t, dir, "rocks"))
+}
+
+// A cutover is refused, with the reasons, whenever it is not proven that both sides are equal now.
+func TestCutoverRefused(t *testing.T) {
+	refused := func(t *testing.T, dir string, code int, words ...string) {
+		before := phase(t, dir)
+		r := tandemmq.Run(t, "migrate", "cutover", "--store", dir, "--yes")
+		require.Equal(t, code, r.Code, r.Stderr)
+		for _, w := range words {
+			require.Contains(t, r.Stderr, w)
+		}
+		require.Equal(t, before, phase(t, dir))
+	}
+	t.Run("nothing done", func(t *testing.T) { refused(t, sample(t), 1, "absent", "backfill") })
+	t.Run("not verified", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "backfill", "--store", dir)
+		refused(t, dir, 1, "verifying", "run verify first")
+	})
+	t.Run("a unit changed since", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		poke(t, segment(t, queueDir(t, dir, 1, 1), 2), 12, []byte{0, 0, 0, 0, 9, 9, 9, 9})
+		refused(t, dir, 3, "unit-differs", "slot 200", "consumequeue_rocksdb")
+	})
+	t.Run("a queue went", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		require.NoError(t, os.RemoveAll(queueDir(t, dir, 1, 1)))
+		refused(t, dir, 3, "only-in-target")
+	})
+	t.Run("the target went", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "consumequeue_rocksdb")))
+		refused(t, dir, 1, "rocks side is gone")
+	})
+	t.Run("the certificate is of another state", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		state := filepath.Join(dir, "tandemmq", "migration.json")
+		b, err := os.ReadFile(state)
+		require.NoError(t, err)
+		at := strings.Index(string(b), `"digest": "`) + len(`"digest": "`)
+		b[at] ^= 1
+		require.NoError(t, os.WriteFile(state, b, 0o600))
+		refused(t, dir, 1, "verify again")
+	})
+}
+
+// A damaged target is found by verify, exit code 3, and mended by a new backfill.
+func TestVerifyFindsDifference(t *testing.T) {
+	dir := sample(t)
+	want := dump(t, dir, "file")
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+	tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes")
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--to", "rocks")
+	require.Equal(t, "verified", phase(t, dir))
+	// The source is what an operator can damage from outside; the comparison sees a difference, whoever is wrong.
+	path := segment(t, queueDir(t, dir, 0, 0), 3)
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	poke(t, path, 8, []byte{0, 0, 0, 99})
+	r := tandemmq.Run(t, "migrate", "verify", "--store", dir)
+	require.Equal(t, 3, r.Code, r.Stderr)
+	require.Contains(t, r.Stderr, "unit-differs")
+	require.Equal(t, "diverged", phase(t, dir))
+	require.Equal(t, 1, tandemmq.Run(t, "migrate", "cutover", "--store", dir, "--yes").Code)
+
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+	require.Equal(t, want, dump(t, dir, "rocks"))
+}
+
+// What the target holds and the source does not is never dropped unasked.
+func TestTargetHoldsMore(t *testing.T) {
+	dir := sample(t)
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
+	extra := filepath.Join(dir, "consumequeue", "gone")
+	require.NoError(t, os.Rename(filepath.Dir(queueDir(t, dir, 0, 0)), extra)) // its records stay in the log
+	before := golden.TreeSums(t, dir)
+	r := tandemmq.Run(t, "migrate", "backfill", "--store", dir, "--missing-queues", "skip")
+	require.Equal(t, 3, r.Code, r.Stderr)
+	require.Equal(t, before, golden.TreeSums(t, dir))
+}
+
+func TestUsage(t *testing.T) {
+	dir := sample(t)
+	for _, args := range [][]string{
+		{"migrate", "run"},
+		{"migrate", "run", "--store", dir, "--to", "disk"},
+		{"migrate", "run", "--store", dir, "--layout", "other"},
+		{"migrate", "run", "--store", dir, "--missing-queues", "perhaps"},
+		{"migrate", "run", "--store", dir, "--cq-file-size", "7"},
+		{"migrate", "run", "--store", dir, "--no-such-flag"},
+		{"migrate", "nothing", "--store", dir},
+		{"store", "dump", "--store", dir, "--cq", "paper"},
+	} {
+		r := tandemmq.Run(t, args...)
+		require.Equal(t, 2, r.Code, "%v: %s", args, r.Stderr)
+		require.NotEmpty(t, r.Stderr)
+	}
+	r := tandemmq.Run(t, "migrate", "plan", "--store", filepath.Join(dir, "nowhere"))
+	require.Equal(t, 1, r.Code)
+	require.Contains(t, r.Stderr, "nowhere")
+}
+
+// --json prints one document and nothing else, whatever the step.
+func TestJSON(t *testing.T) {
+	dir := sample(t)
+	for _, args := range [][]string{{"plan"}, {"backfill"}, {"verify"}, {"cutover"}, {"run", "--yes"}, {"status"}, {"rollback", "--yes"}} {
+		r := tandemmq.MustRun(t, append([]string{"migrate", args[0], "--store", dir, "--json"}, args[1:]...)...)
+		require.True(t, json.Valid([]byte(r.Stdout)), "%v: %s", args, r.Stdout)
+		require.Empty(t, r.Stderr, "%v", args)
+	}
+	t.Run("errors too", func(t *testing.T) {
+		dir := sample(t)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "abort"), nil, 0o600))
+		r := tandemmq.Run(t, "migrate", "plan", "--store", dir, "--json")
+		require.Equal(t, 1, r.Code)
+		require.True(t, json.Valid([]byte(r.Stdout)), r.Stdout)
+		require.Contains(t, r.Stdout, "recover first")
+	})
+}
