@@ -314,6 +314,24 @@ func TestAppendRefusesWhatHasNoRow(t *testing.T) {
 	}
 }
 
+// TestRepeatWithinOneCall: what the same call has staged counts as stored.
+func TestRepeatWithinOneCall(t *testing.T) {
+	s := openNew(t, testOptions())
+	other := cq.Entry{Key: keyT, QueueOffset: 1, Unit: unit(7)}
+	err := s.Append(t.Context(), append(entries(keyT, 0, 3), other))
+	var conflict *cq.ConflictError
+	require.ErrorAs(t, err, &conflict)
+	require.Equal(t, cq.ConflictError{Key: keyT, QueueOffset: 1, Stored: unit(1), New: unit(7)}, *conflict)
+	requireUnits(t, s, keyT, 0, units(0, 3))
+	require.NoError(t, s.Append(t.Context(), append(entries(keyT, 3, 5), entries(keyT, 4, 7)...)))
+	requireUnits(t, s, keyT, 0, units(0, 7))
+	late := entries(keyT, 6, 7)[0]
+	late.Unit.StoreTimestampMs++
+	require.ErrorAs(t, s.Append(t.Context(), []cq.Entry{late}), &conflict, "another time is another unit")
+	late.Unit.StoreTimestampMs = cq.NoTimestamp
+	require.NoError(t, s.Append(t.Context(), []cq.Entry{late}), "unless it is not known")
+}
+
 // TestCheckpointNeverFalls: what is dispatched again after a restart is older than the checkpoint.
 func TestCheckpointNeverFalls(t *testing.T) {
 	s := openNew(t, testOptions())

@@ -16,7 +16,6 @@ type owned struct {
 	db       *grocksdb.Options
 	families []*grocksdb.Options
 	caches   []*grocksdb.Cache
-	logger   *grocksdb.Logger
 	filter   *minPhyFilter
 }
 
@@ -30,21 +29,10 @@ func (r *owned) destroy() {
 	for _, c := range r.caches {
 		c.Destroy()
 	}
-	if r.logger != nil {
-		r.logger.Destroy()
-	}
 	if r.filter != nil {
 		r.filter.free()
 	}
 	*r = owned{}
-}
-
-// quiet makes RocksDB write no log of its own: it says only what is fatal, to standard error.
-func (r *owned) quiet(o *grocksdb.Options) {
-	if r.logger == nil {
-		r.logger = grocksdb.NewStderrLogger(grocksdb.FatalInfoLogLevel, "rocksdb")
-	}
-	o.SetInfoLog(r.logger)
 }
 
 // compressionType maps our name to RocksDB's number; SameCompression is kDisableCompressionOption.

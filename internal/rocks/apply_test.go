@@ -101,7 +101,9 @@ func TestFormatVersionEverywhere(t *testing.T) {
 			c.Destroy()
 			openTest(t, dir, o)
 			found := 0
-			for section, values := range optionsFile(t, dir) {
+			got := optionsFile(t, dir)
+			require.Equal(t, "false", got[`CFOptions "theirs"`]["inplace_update_support"])
+			for section, values := range got {
 				if strings.HasPrefix(section, "TableOptions/") {
 					require.Equal(t, "5", values["format_version"], section)
 					found++

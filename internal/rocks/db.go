@@ -89,9 +89,6 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 	c := db.owned.db
 	c.SetCreateIfMissing(!readOnly && o.CreateIfMissing)
 	c.SetCreateIfMissingColumnFamilies(!readOnly)
-	if readOnly {
-		db.owned.quiet(c)
-	}
 	db.names = []string{familyUnits}
 	if present {
 		if db.names, err = grocksdb.ListColumnFamilies(c, dir); err != nil {

@@ -73,12 +73,15 @@ func TestReadUnits(t *testing.T) {
 	putSlots(t, db, a, slotsUpTo(100)...)
 	putSlots(t, db, b, 100, 101)
 	putSlots(t, db, a, 105, 106)
+	c, d := prefixOf("topic", 4), prefixOf("topic", 5)
+	putSlots(t, db, c, 7, 8)
+	putSlots(t, db, d, 9, 10) // goes on where c ends
 	short := db.NewBatch()
 	short.PutSlot(a, 107, valueOf(unitAt(1070))[:27])
 	short.PutSlot(a, 109, append(valueOf(unitAt(1090)), 7))
 	require.NoError(t, db.Write(short, false))
 
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		prefix  []byte
 		from    int64
@@ -91,20 +94,21 @@ func TestReadUnits(t *testing.T) {
 		{"behind the gap, up to a short value", a, 105, 50, 2},
 		{"short value", a, 107, 50, 0},
 		{"long value", a, 109, 50, 1},
-		{"not into the next queue", a, 110, 50, 0},
+		{"not into the next queue", c, 7, 50, 2},
+		{"at the end", c, 9, 50, 0},
 		{"other queue", b, 100, 50, 2},
 		{"below its first", b, 99, 50, 0},
 		{"no such queue", prefixOf("topic", 3), 0, 50, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			dst := make([]Unit, c.n+1)
-			n, err := ReadUnits(db, c.prefix, c.from, dst[:c.n])
+		t.Run(tc.name, func(t *testing.T) {
+			dst := make([]Unit, tc.n+1)
+			n, err := ReadUnits(db, tc.prefix, tc.from, dst[:tc.n])
 			require.NoError(t, err)
-			require.Equal(t, c.want, n)
+			require.Equal(t, tc.want, n)
 			for i, u := range dst[:n] {
-				require.Equal(t, unitAt(10*(c.from+int64(i))), u)
+				require.Equal(t, unitAt(10*(tc.from+int64(i))), u)
 			}
-			require.Zero(t, dst[c.n], "nothing behind dst is written")
+			require.Zero(t, dst[tc.n], "nothing behind dst is written")
 		})
 	}
 }
@@ -125,6 +129,7 @@ func TestLowerBound(t *testing.T) {
 		prefix := prefixOf("topic", queue)
 		putSlots(t, db, prefix, slots...)
 		putSlots(t, db, prefix, 40, 41) // outside what is searched
+		putSlots(t, db, prefixOf("topic", 100+queue), slotsUpTo(40)...)
 		t.Run(name, func(t *testing.T) {
 			for from := int64(0); from <= 40; from += 3 {
 				for phy := int64(-5); phy <= 420; phy += 5 {

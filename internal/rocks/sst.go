@@ -56,7 +56,6 @@ func (db *DB) NewIngester(dir string) (_ *Ingester, err error) {
 		return nil, err
 	}
 	w.owned.families = append(w.owned.families, w.options)
-	w.owned.quiet(w.options)
 	w.env = grocksdb.NewDefaultEnvOptions()
 	return w, nil
 }

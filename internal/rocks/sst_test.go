@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -257,11 +258,15 @@ func TestCloseEndsCompact(t *testing.T) {
 	db, err := Open(t.TempDir(), testOptions())
 	require.NoError(t, err)
 	a := prefixOf("topic", 1)
+	putSlots(t, db, a, 0)
+	require.NoError(t, db.Compact(context.Background(), nil)) // there is a run to merge with
 	result := make(chan error)
 	go func() {
 		for {
 			b := db.NewBatch()
-			b.PutSlot(a, 0, valueOf(unitAt(0)))
+			for slot := range int64(20_000) {
+				b.PutSlot(a, slot, valueOf(unitAt(slot)))
+			}
 			err := db.Write(b, false)
 			if err == nil {
 				err = db.Compact(context.Background(), nil)
@@ -272,6 +277,11 @@ func TestCloseEndsCompact(t *testing.T) {
 			}
 		}
 	}()
+	for merging := 0; merging == 0; { // wait for a merge to be under way
+		db.mu.RLock()
+		merging, _ = strconv.Atoi(db.c.GetPropertyCF("rocksdb.num-running-compactions", db.units))
+		db.mu.RUnlock()
+	}
 	require.NoError(t, db.Close())
 	require.ErrorIs(t, <-result, ErrClosed)
 }
