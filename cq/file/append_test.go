@@ -343,3 +343,38 @@ func TestDropKeepsForeignFiles(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "consumequeue", testKey.Topic))
 	require.DirExists(t, filepath.Join(dir, "consumequeue"))
 }
+
+// A flush runs beside the appender, also while there are more queues than may be open.
+func TestFlushBesideAppend(t *testing.T) {
+	s := open(t, t.TempDir(), Options{FileSizeBytes: perFile * 20})
+	s.opened.limit = 3
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+				err = s.Flush(t.Context())
+			}
+		}
+		done <- err
+	}()
+	var err error
+	for slot := int64(0); slot < 200 && err == nil; slot++ {
+		for id := int32(0); id < 8 && err == nil; id++ {
+			err = s.Append(t.Context(), entries(cq.Key{Topic: "t", QueueID: id}, slot, slot+1))
+		}
+	}
+	close(stop)
+	require.NoError(t, <-done)
+	require.NoError(t, err)
+	require.NoError(t, s.Flush(t.Context()))
+	accepted, _, durable := s.Progress()
+	require.Equal(t, [2]int64{testUnit(199).End(), testUnit(199).End()}, [2]int64{accepted, durable})
+	for id := range int32(8) {
+		require.EqualValues(t, 200, bounds(t, s, cq.Key{Topic: "t", QueueID: id}).Max)
+	}
+}

@@ -169,16 +169,16 @@ func TestSparseFiles(t *testing.T) {
 			require.NoError(t, s.Check(t.Context(), testKey))
 		})
 	}
-	for _, slot := range []int64{500, 3200, 150_000, 299_999} {
+	for _, slot := range []int64{1500, 2048, 3200, 299_999} {
 		t.Run(fmt.Sprintf("a unit at slot %d behind a hole", slot), func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, 0, unitsOf(0, 300))
+			write(t, dir, 0, unitsOf(0, 1024)) // whole blocks: not even a zero before the hole
 			write(t, dir, slot, unitsOf(slot, slot+1))
 			s := open(t, dir, Options{})
 			q, _ := s.Queue(testKey)
 			_, err := q.Bounds()
 			require.ErrorContains(t, err, fmt.Sprintf("%s+%d: got a unit", path(dir, 0), slot*20))
-			require.ErrorContains(t, err, "zeros behind the 300 units")
+			require.ErrorContains(t, err, "zeros behind the 1024 units")
 		})
 	}
 }
