@@ -127,3 +127,11 @@ func decodeRow(value []byte) (phyOffset, slot int64, ok bool) {
 	}
 	return int64(binary.BigEndian.Uint64(value)), int64(binary.BigEndian.Uint64(value[8:])), true
 }
+
+// CompareKeys orders queues as their rows are: by length of topic first.
+func CompareKeys(a, b cq.Key) int {
+	if d := len(a.Topic) - len(b.Topic); d != 0 {
+		return d
+	}
+	return a.Compare(b)
+}

@@ -21,8 +21,9 @@ const unitsPerFile = 4 << 20
 // those still in memory.
 //
 // Files whose keys lie apart from all others go straight to the last level and need no merge; those of calls that touch
-// the same queues again and again pile up on upper levels until Compact. A caller that can choose hands over whole queues, in
-// the order of compareKeys: shorter topics first.
+// the same queues again and again pile up as sorted runs until Compact, which then holds one file descriptor and up to
+// half a MiB for each. A caller that can choose hands over whole queues in the order of CompareKeys; one that cannot makes
+// its calls large and looks at SortedRuns.
 func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
 	if err := s.beginWrite(ctx); err != nil {
 		return err
@@ -40,7 +41,7 @@ func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
 	if len(order) == 0 {
 		return nil
 	}
-	slices.SortFunc(order, func(a, b int) int { return compareKeys(runs[a].Key, runs[b].Key) })
+	slices.SortFunc(order, func(a, b int) int { return CompareKeys(runs[a].Key, runs[b].Key) })
 	for i := 1; i < len(order); i++ {
 		if k := runs[order[i]].Key; k == runs[order[i-1]].Key {
 			return fmt.Errorf("import: two runs of queue %s in one call", k)

@@ -39,7 +39,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 	if !lower && len(dirty) == 0 {
 		return nil
 	}
-	slices.SortFunc(dirty, compareKeys)
+	slices.SortFunc(dirty, CompareKeys)
 
 	st := &s.write.stage
 	st.reset(s.db)
@@ -126,12 +126,4 @@ func (s *Store) applyCutLocked(ctx context.Context, checkpoint int64, cut map[cq
 	}
 	clear(cut)
 	return nil
-}
-
-// compareKeys orders queues as their rows are: by length of topic first.
-func compareKeys(a, b cq.Key) int {
-	if d := len(a.Topic) - len(b.Topic); d != 0 {
-		return d
-	}
-	return a.Compare(b)
 }
