@@ -5,16 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// runLimit bounds one run of the binary: the stores here are small, so one that takes longer hangs.
-const runLimit = 2 * time.Minute
+// runLimit bounds one run of the binary: the stores here are small, so one that takes longer hangs. It is ended with
+// SIGQUIT then, and the stacks of its goroutines are in the test's output.
+const runLimit = time.Minute
 
 // Binary is a tandemmq built for the tests of one package.
 type Binary struct{ path string }
@@ -35,17 +41,58 @@ func Build(dir string) (*Binary, error) {
 	return b, nil
 }
 
+var noteOnce = sync.OnceValue(noteSources)
+
+// noteSources opens every source file of the module, found from the package's directory upwards. The go command caches
+// the results of tests and does not know that these depend on the sources of a binary; but it does know which files of the
+// module a running test (not TestMain) opens.
+func noteSources() error {
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			break
+		}
+		up := filepath.Dir(root)
+		if up == root {
+			return errors.New("build tandemmq: no go.mod above the test's directory")
+		}
+		root = up
+	}
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			if n := d.Name(); strings.HasPrefix(n, ".") || n == "testdata" || n == "bin" {
+				return filepath.SkipDir
+			}
+		case slices.Contains([]string{".go", ".c", ".h", ".mod", ".sum"}, filepath.Ext(path)):
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		}
+		return nil
+	})
+}
+
 // Run runs tandemmq and returns whatever its exit code; failing to run, or not ending in time, fails the test.
 func (b *Binary) Run(tb testing.TB, args ...string) Result {
 	tb.Helper()
+	require.NoError(tb, noteOnce())
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, b.path, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
 	cmd.WaitDelay = 5 * time.Second
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
-	require.NoError(tb, ctx.Err(), "tandemmq %v did not end within %v", args, runLimit)
+	require.NoError(tb, ctx.Err(), "tandemmq %v did not end within %v\n%s", args, runLimit, errs.String())
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(tb, err, "tandemmq %v", args)

@@ -14,6 +14,7 @@
 //	rocks_test.go     that trip for the file and combine stores
 //	file_test.go      that trip for the RocksDB stores
 //	generate_test.go  stores made by `tandemmq store generate`
+//	expired_test.go   a store whose oldest log files are gone, moved both ways
 //
 // # Caveats
 //

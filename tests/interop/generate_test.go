@@ -72,25 +72,37 @@ func TestGeneratedStores(t *testing.T) {
 		t.Run("read/"+j.name, func(t *testing.T) {
 			r, want := done(t, reports, j), dumps[j.name]
 			require.Len(t, r.opened.Queues, len(want.Queues))
-			for i, line := range want.Queues {
-				var q struct {
-					Topic    string `json:"topic"`
-					QueueID  int32  `json:"queueId"`
-					Readable int64  `json:"readable"`
-					golden.Side
-				}
-				require.NoError(t, json.Unmarshal([]byte(line), &q))
+			for i, q := range flatQueues(t, want) {
 				got := r.opened.Queues[i]
-				require.Equal(t, golden.Queue{Topic: q.Topic, QueueID: q.QueueID}.Name(), got.Name())
-				require.Equal(t, q.Readable, got.Readable, got.Name())
+				require.Equal(t, q.name, got.Name())
+				require.Equal(t, q.readable, got.Readable, q.name)
 				side := got.File
 				if j.how.mode == "rocks" {
 					side = got.Rocks
 				}
-				require.Equal(t, &q.Side, side, got.Name())
+				require.Equal(t, &q.Side, side, q.name)
 			}
 			golden.RequireMessages(t, want.Messages, r.opened.Messages, "as opened")
 			requireContinued(t, r, j.how.lmq)
 		})
 	}
+}
+
+// flatQueue is a queue line of a dump, taken apart.
+type flatQueue struct {
+	name     string
+	readable int64
+	golden.Side
+}
+
+func flatQueues(t *testing.T, d golden.Dump) []flatQueue {
+	t.Helper()
+	all := make([]flatQueue, len(d.Queues))
+	for i, line := range d.Queues {
+		var q golden.Queue
+		require.NoError(t, json.Unmarshal([]byte(line), &q))
+		require.NoError(t, json.Unmarshal([]byte(line), &all[i].Side))
+		all[i].name, all[i].readable = q.Name(), q.Readable
+	}
+	return all
 }
