@@ -313,6 +313,9 @@ func (f *fill) hand(ctx context.Context, upTo int64) error {
 		if err := f.target.Import(ctx, runs); err != nil {
 			return err
 		}
+		if _, err := f.merge(ctx, maxSortedRuns); err != nil {
+			return err
+		}
 		f.m.state.BackfilledTo, f.m.state.Notices = upTo, counts
 		return f.m.state.save(f.m.dir.StateDir)
 	})
@@ -385,16 +388,28 @@ func (f *fill) finish(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if c, ok := f.target.(Compactor); ok && f.res.Units > 0 {
-		start := time.Now()
-		update := m.opt.Progress.Phase("compact", 0, "bytes")
-		if err := c.Compact(ctx, func(d, _ int64) { update(d) }); err != nil {
-			return err
-		}
+	start := time.Now()
+	if merged, err := f.merge(ctx, 1); err != nil {
+		return err
+	} else if merged {
 		f.res.Compaction = time.Since(start)
 	}
 	closed = true
 	return f.target.Close()
+}
+
+// merge compacts the target when it holds more than limit sorted runs.
+func (f *fill) merge(ctx context.Context, limit int) (merged bool, err error) {
+	c, ok := f.target.(Compactor)
+	if !ok {
+		return false, nil
+	}
+	n, err := c.SortedRuns()
+	if err != nil || n <= limit {
+		return false, err
+	}
+	update := f.m.opt.Progress.Phase("compact", 0, "bytes")
+	return true, c.Compact(ctx, func(done, _ int64) { update(done) })
 }
 
 // abandon ends a failed fill. Damage voids what was written: a target that this migration made is removed, so that the

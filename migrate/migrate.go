@@ -32,7 +32,12 @@ type Target interface {
 type Compactor interface {
 	// Compact merges what the import left unmerged; progress gets bytes done and the estimate of all.
 	Compact(ctx context.Context, progress func(done, total int64)) error
+	// SortedRuns counts what is unmerged. Each costs a descriptor and some memory while it is merged.
+	SortedRuns() (int, error)
 }
+
+// maxSortedRuns is when a fill stops to merge: descriptors are often limited to 1024.
+const maxSortedRuns = 300
 
 // Directory is one store directory as migrate needs it. cmd/tandemmq fills it in, with the store's exclusive lock held;
 // this package takes no lock of its own.
