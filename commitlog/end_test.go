@@ -311,6 +311,20 @@ func TestEndBeginsAtTheLastGoodFile(t *testing.T) {
 	require.Equal(t, EndClean, end.Kind)
 }
 
+func TestEndBeginsAtAFiller(t *testing.T) {
+	b := newBuilder(t, 4096, 0).add(10)
+	b.raw(garbage(100)).roll().blank() // damage, then a file that is all filler, then one made ahead
+	end, err := b.open().End(ScanOptions{})
+	require.NoError(t, err)
+	require.Equal(t, EndClean, end.Kind)
+	require.Equal(t, int64(2*4096), end.Offset)
+	b.files[1][3]++ // a filler of another size
+	end, err = b.open().End(ScanOptions{})
+	require.NoError(t, err)
+	require.Equal(t, EndTorn, end.Kind)
+	require.Equal(t, b.records[0]+int64(b.sizes[0]), end.Offset)
+}
+
 func TestEndKindString(t *testing.T) {
 	for k, s := range map[EndKind]string{
 		EndNone: "no end", EndClean: "clean end", EndTorn: "torn end", EndCorrupt: "corruption", EndKind(9): "EndKind(9)",

@@ -47,7 +47,6 @@ func (l *Log) probe(files []*mappedfile.File, index int, pos int64) (probed, err
 			return p, err
 		}
 		if p.nextValid >= 0 {
-			p.gaveUp = false
 			break
 		}
 		pos = 0

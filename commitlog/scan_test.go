@@ -19,6 +19,7 @@ func TestScanReturnsEveryRecord(t *testing.T) {
 			b.add(i * 7)
 		}
 		require.Greater(t, len(b.files), 5)
+		regions := mmap.Mapped()
 		l := b.open()
 		require.Equal(t, first, l.MinOffset())
 		require.Equal(t, int64(4096), l.FileSize())
@@ -41,6 +42,14 @@ func TestScanReturnsEveryRecord(t *testing.T) {
 			s.Close()
 			require.False(t, s.Next())
 		}
+		half := l.Scanner(-1, ScanOptions{})
+		require.True(t, half.Next())
+		half.Close()
+		require.False(t, half.Next(), "after Close")
+		require.NoError(t, half.Err())
+		require.Equal(t, EndNone, half.End().Kind)
+		require.NoError(t, l.Close())
+		require.Equal(t, regions, mmap.Mapped(), "every file held was let go")
 	}
 }
 

@@ -1,6 +1,7 @@
 package mappedfile
 
 import (
+	"container/list"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,12 +25,12 @@ type File struct {
 	// taken away. Between values >= 0 it moves without a lock.
 	state  atomic.Int64
 	gone   atomic.Pointer[error] // why the file can no longer be held; nil while it can
-	recent atomic.Bool           // held since the clock's hand last passed
+	recent atomic.Bool           // held again since it was mapped, or since the clock's hand last passed
 
 	mu     sync.Mutex // mapping and unmapping; never waits for I/O of another file
 	region *mmap.Region
 	data   []byte
-	slot   int // place in the ring, guarded by mappings
+	place  *list.Element // in the ring; guarded by mappings
 
 	// Of a writable queue, guarded by Queue.mu.
 	reservedTo int64 // blocks are reserved up to here (in-file), counted from reservedAt
@@ -102,7 +103,6 @@ func (f *File) holdSlow() ([]byte, error) {
 	}
 	f.region, f.data = r, r.Bytes()
 	enter(f)
-	f.touch()
 	f.state.Store(1)
 	return f.data, nil
 }

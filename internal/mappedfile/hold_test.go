@@ -57,21 +57,23 @@ func TestIdleMappingsGoFirst(t *testing.T) {
 	files[0].Release()
 }
 
-func TestRecentlyUsedStay(t *testing.T) {
+// TestWalkSparesFilesInUse walks over many files beside one in steady use.
+func TestWalkSparesFilesInUse(t *testing.T) {
 	limit(t, 3)
-	mappings.hand = 0
-	files := tenFiles(t, Options{}).Files()
-	mapped := func(i int) bool { return files[i].state.Load() != unmapped }
-	use := func(i int) { hold(t, files[i]); files[i].Release() }
-	use(0)
-	use(1)
-	use(2)
-	use(3) // all were recent: the hand's first round clears them, then file 0 goes
-	require.False(t, mapped(0))
-	for i := 4; i < 10; i++ {
-		use(1)
-		use(i)
-		require.True(t, mapped(1), "used before each other one")
+	for hot := range 10 {
+		q := tenFiles(t, Options{})
+		use := func(i int) { hold(t, q.Files()[i]); q.Files()[i].Release() }
+		use(hot)
+		for range 3 {
+			for i := range 10 {
+				use(hot)
+				if i != hot {
+					use(i)
+				}
+				require.NotEqual(t, int64(unmapped), q.Files()[hot].state.Load(), "file %d, used before file %d", hot, i)
+			}
+		}
+		require.NoError(t, q.Close())
 	}
 }
 

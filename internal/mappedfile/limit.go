@@ -1,6 +1,7 @@
 package mappedfile
 
 import (
+	"container/list"
 	"fmt"
 	"os"
 	"runtime"
@@ -13,14 +14,15 @@ import (
 const defaultMaxMapCount = 65530
 
 // mappings is the process's table of mapped files. Evicting is by the clock algorithm, which approximates "least recently
-// used" and costs a holder one flag and no lock: the hand passes over the ring, a file used since its last visit is spared
-// once, an idle one is unmapped.
+// used" and costs a holder one flag and no lock: the hand goes round, a file used since its last visit is spared once,
+// an idle one is unmapped, a new one is put just behind the hand. The use that maps a file does not count, so that a walk
+// over many files pushes out what it mapped itself before it pushes out files in steady use.
 var mappings struct {
 	sync.Mutex
-	limit int // 0: not decided yet
-	used  int // places taken: len(ring) and those being mapped right now
-	ring  []*File
-	hand  int
+	limit int           // 0: not decided yet
+	used  int           // places taken: ring.Len() and those being mapped right now
+	ring  list.List     // of *File
+	hand  *list.Element // the next one to look at; nil: the front
 }
 
 // SetLimit bounds how many files of all queues of this process are mapped at a time. n <= 0 restores the default: half of
@@ -102,12 +104,15 @@ func unreserve() {
 	mappings.used--
 }
 
-// enter puts a file that was just mapped into the ring; its place was reserved.
+// enter puts a file that was just mapped into the ring, furthest from the hand; its place was reserved.
 func enter(f *File) {
 	mappings.Lock()
 	defer mappings.Unlock()
-	f.slot = len(mappings.ring)
-	mappings.ring = append(mappings.ring, f)
+	if mappings.hand == nil {
+		f.place = mappings.ring.PushBack(f)
+		return
+	}
+	f.place = mappings.ring.InsertBefore(f, mappings.hand)
 }
 
 // leave takes a file out of the ring and gives its place back.
@@ -118,29 +123,28 @@ func leave(f *File) {
 }
 
 func leaveLocked(f *File) {
-	last := len(mappings.ring) - 1
-	moved := mappings.ring[last]
-	mappings.ring[f.slot] = moved
-	moved.slot = f.slot
-	mappings.ring[last] = nil
-	mappings.ring = mappings.ring[:last]
+	if mappings.hand == f.place {
+		mappings.hand = f.place.Next()
+	}
+	mappings.ring.Remove(f.place)
+	f.place = nil
 	mappings.used--
 }
 
 // evictLocked unhooks one idle file. Two rounds suffice: the first clears the flags of all idle files.
 func evictLocked() (victim, bool) {
-	for range 2 * len(mappings.ring) {
-		if mappings.hand >= len(mappings.ring) {
-			mappings.hand = 0
+	for range 2 * mappings.ring.Len() {
+		if mappings.hand == nil {
+			mappings.hand = mappings.ring.Front()
 		}
-		f := mappings.ring[mappings.hand]
+		f := mappings.hand.Value.(*File)
 		if f.state.Load() == 0 && !f.recent.Swap(false) {
 			if v, ok := f.detach(true); ok {
 				leaveLocked(f)
 				return v, true
 			}
 		}
-		mappings.hand++
+		mappings.hand = mappings.hand.Next()
 	}
 	return victim{}, false
 }

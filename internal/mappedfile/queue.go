@@ -55,7 +55,7 @@ func Open(dir string, o Options) (*Queue, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	found, foreign, err := list(dir)
+	found, foreign, err := listFiles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +85,8 @@ func (q *Queue) newFile(from int64) *File {
 
 type dirEntry struct{ from, size int64 }
 
-// list returns the files with 20-digit names in ascending order, without a zero-length last one, and the foreign names.
-func list(dir string) (found []dirEntry, foreign []string, err error) {
+// listFiles returns the files with 20-digit names in ascending order, without a zero-length last one, and the foreign names.
+func listFiles(dir string) (found []dirEntry, foreign []string, err error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil

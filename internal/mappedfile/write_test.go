@@ -175,7 +175,11 @@ func TestReservesAhead(t *testing.T) {
 	require.NoError(t, q.WriteAt(counting(40), reserveAhead-20))
 	require.Greater(t, blocks(), first)
 	require.NoError(t, q.WriteAt(counting(30), size-30), "never beyond the file")
-	blocks()
+	require.NoError(t, q.WriteAt(counting(30), 100))
+	require.NoError(t, q.Truncate(100))
+	require.Less(t, blocks(), int64(reserveAhead), "what is cut gives its blocks back")
+	require.NoError(t, q.WriteAt(counting(30), 100))
+	require.GreaterOrEqual(t, blocks(), int64(reserveAhead), "and is reserved again")
 }
 
 func TestTruncate(t *testing.T) {
