@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"testing"
 
@@ -94,7 +95,7 @@ func TestReadRefuses(t *testing.T) {
 			if c.cause != nil {
 				require.ErrorIs(t, err, c.cause)
 			}
-			if c.class == ErrCorrupt {
+			if errors.Is(c.class, ErrCorrupt) {
 				var ce *CorruptError
 				require.ErrorAs(t, err, &ce)
 				i := int((c.phy - b.first) / 2048)

@@ -72,8 +72,14 @@ func TestScanFrom(t *testing.T) {
 		from  int64
 		first int // index of the first record expected
 	}{
-		{"minus one", -1, 0}, {"far below", math.MinInt64, 0}, {"zero", 0, 0}, {"minimum", 2 * 2048, 0}, {"second record", b.records[1], 1},
-		{"last record", b.records[n-1], n - 1}, {"end", b.end(), n}, {"filler", b.records[indexOfFile(b, 1)-1] + int64(b.sizes[0]), indexOfFile(b, 1)},
+		{"minus one", -1, 0},
+		{"far below", math.MinInt64, 0},
+		{"zero", 0, 0},
+		{"minimum", 2 * 2048, 0},
+		{"second record", b.records[1], 1},
+		{"last record", b.records[n-1], n - 1},
+		{"end", b.end(), n},
+		{"filler", b.records[indexOfFile(b, 1)-1] + int64(b.sizes[0]), indexOfFile(b, 1)},
 		{"file", 3 * 2048, indexOfFile(b, 1)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,7 +41,8 @@ func TestBatchElements(t *testing.T) {
 		require.Less(t, len(got), len(want))
 	}
 	n := 0
-	for range BatchElements(body) {
+	for _, err := range BatchElements(body) {
+		require.NoError(t, err)
 		n++
 		break
 	}

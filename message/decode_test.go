@@ -45,8 +45,10 @@ func padded(raw []byte) []byte { return append(bytes.Clone(raw), make([]byte, 40
 
 func TestDecodeClasses(t *testing.T) {
 	a1, a3 := unhex(t, goldenA1), unhex(t, goldenA3)
-	v2, err := (&Message{Topic: RetryPrefix + string(bytes.Repeat([]byte{'g'}, 200)), BornHost: hostOf("10.1.2.3:1"),
-		StoreHost: hostOf("10.1.2.3:2"), Body: []byte("v2")}).AppendTo(nil)
+	v2, err := (&Message{
+		Topic: RetryPrefix + string(bytes.Repeat([]byte{'g'}, 200)), BornHost: hostOf("10.1.2.3:1"),
+		StoreHost: hostOf("10.1.2.3:2"), Body: []byte("v2"),
+	}).AppendTo(nil)
 	require.NoError(t, err)
 	const (
 		bodyLen  = bodyLenIPv4

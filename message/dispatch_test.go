@@ -86,8 +86,14 @@ func TestCompressionOf(t *testing.T) {
 		want    Compression
 		ok      bool
 	}{
-		{0x001, CompressionLegacyZlib, true}, {0x101, CompressionLZ4, true}, {0x201, CompressionZstd, true}, {0x301, CompressionZlib, true},
-		{0x401, 4, false}, {0x701, 7, false}, {-1, 7, false}, {^FlagCompressionMask, CompressionLegacyZlib, true},
+		{0x001, CompressionLegacyZlib, true},
+		{0x101, CompressionLZ4, true},
+		{0x201, CompressionZstd, true},
+		{0x301, CompressionZlib, true},
+		{0x401, 4, false},
+		{0x701, 7, false},
+		{-1, 7, false},
+		{^FlagCompressionMask, CompressionLegacyZlib, true},
 	} {
 		got, ok := CompressionOf(c.sysFlag)
 		require.Equal(t, c.ok, ok, "%#x", c.sysFlag)
@@ -160,11 +166,15 @@ func TestMultiDispatch(t *testing.T) {
 		want                        []target
 	}{
 		{"one", "T", "%LMQ%a", "5", []target{{"%LMQ%a", 0, 5, true}}},
-		{"three", "T", "%LMQ%a,%LMQ%b,%LMQ%c", "5,0,9223372036854775807",
-			[]target{{"%LMQ%a", 0, 5, true}, {"%LMQ%b", 0, 0, true}, {"%LMQ%c", 0, math.MaxInt64, true}}},
+		{
+			"three", "T", "%LMQ%a,%LMQ%b,%LMQ%c", "5,0,9223372036854775807",
+			[]target{{"%LMQ%a", 0, 5, true}, {"%LMQ%b", 0, 0, true}, {"%LMQ%c", 0, math.MaxInt64, true}},
+		},
 		{"plain name before", "T", "plain,%LMQ%b", ",7", []target{{"plain", 4, 0, false}, {"%LMQ%b", 0, 7, true}}},
-		{"plain name between", "T", "%LMQ%a,plain,%LMQ%b", "5,,7",
-			[]target{{"%LMQ%a", 0, 5, true}, {"plain", 4, 0, false}, {"%LMQ%b", 0, 7, true}}},
+		{
+			"plain name between", "T", "%LMQ%a,plain,%LMQ%b", "5,,7",
+			[]target{{"%LMQ%a", 0, 5, true}, {"plain", 4, 0, false}, {"%LMQ%b", 0, 7, true}},
+		},
 		{"plain name with an offset", "T", "plain", "7", []target{{"plain", 4, 7, true}}},
 		{"plain name last: lengths differ", "T", "%LMQ%a,plain", "5,", nil},
 		{"commas at both ends do not count", "T", "%LMQ%a,,", "5,", []target{{"%LMQ%a", 0, 5, true}}},

@@ -67,8 +67,14 @@ func TestValidProperty(t *testing.T) {
 		name, value string
 		want        bool
 	}{
-		{"a", "b", true}, {"", "b", false}, {"a", "", false}, {"a\x01", "b", false}, {"a\x02", "b", false}, {"a", "\x01b", false},
-		{"a", "b\x02", false}, {"键", "值", true},
+		{"a", "b", true},
+		{"", "b", false},
+		{"a", "", false},
+		{"a\x01", "b", false},
+		{"a\x02", "b", false},
+		{"a", "\x01b", false},
+		{"a", "b\x02", false},
+		{"键", "值", true},
 	} {
 		require.Equal(t, c.want, ValidProperty(c.name, c.value), "%q %q", c.name, c.value)
 		r := Record{Properties: AppendProperty(nil, c.name, c.value)}

@@ -103,7 +103,7 @@ func TestStoredRecords(t *testing.T) {
 		require.Equal(t, w.Keys, text(r.Property(PropertyKeys)))
 		require.Equal(t, w.Tags, text(r.Property(PropertyTags)))
 		require.Equal(t, w.UniqKey, text(r.Property(PropertyUniqKey)))
-		require.Equal(t, w.BodyLen, len(r.Body))
+		require.Len(t, r.Body, w.BodyLen)
 		require.Equal(t, w.SysFlag, r.SysFlag)
 		require.Equal(t, w.Flag, r.Flag)
 		require.Equal(t, w.BornTimestamp, r.BornTimestampMs)

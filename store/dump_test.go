@@ -75,7 +75,7 @@ func TestDumpShowsEveryUnit(t *testing.T) {
 		if l.T == "queue" {
 			last, k = k, cq.Key{Topic: l.Topic, QueueID: l.QueueID}
 			require.Negative(t, last.Compare(k), "%s before %s", last, k)
-			require.Equal(t, int(slot), len(units), "messages of %s", last)
+			require.Len(t, units, int(slot), "messages of %s", last)
 			units, slot = want[k], 0
 			crc := crc32.NewIEEE()
 			for _, u := range units {
@@ -90,13 +90,13 @@ func TestDumpShowsEveryUnit(t *testing.T) {
 		}
 		u := units[slot]
 		require.Equal(t, "msg", l.T)
-		require.Equal(t, k, cq.Key{Topic: l.Topic, QueueID: l.QueueID})
+		require.Equal(t, cq.Key{Topic: l.Topic, QueueID: l.QueueID}, k)
 		require.Equal(t, slot, l.QueueOffset)
-		require.Equal(t, u, cq.Unit{PhyOffset: l.CommitLogOffset, Size: l.Size, TagsCode: l.TagsCode, StoreTimestampMs: cq.NoTimestamp})
+		require.Equal(t, cq.Unit{PhyOffset: l.CommitLogOffset, Size: l.Size, TagsCode: l.TagsCode, StoreTimestampMs: cq.NoTimestamp}, u)
 		require.Equal(t, k.IsLMQ(), l.MsgTopic != "")
 		slot++
 	}
-	require.Equal(t, int(slot), len(units))
+	require.Len(t, units, int(slot))
 }
 
 func TestDumpFilters(t *testing.T) {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -87,7 +86,8 @@ func TestGenerateQueuesFollowFromTheLog(t *testing.T) {
 	require.False(t, v.Unclean)
 	units := int64(0)
 	var kinds struct{ plain, delayed, light bool }
-	for k := range v.Queues.Queues() {
+	for k, err := range v.Queues.Queues() {
+		require.NoError(t, err)
 		q, ok := v.Queues.Queue(k)
 		require.True(t, ok)
 		b, err := q.Bounds()
@@ -270,7 +270,7 @@ func TestGenerateRoundsQueueFiles(t *testing.T) {
 func TestWriteDurableDoesNotOverwrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, writeDurable(path, []byte("a")))
-	require.True(t, errors.Is(writeDurable(path, []byte("b")), fs.ErrExist))
+	require.ErrorIs(t, writeDurable(path, []byte("b")), fs.ErrExist)
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "a", string(b))

@@ -123,8 +123,10 @@ var appendCases = []testCase{
 			l.StartQueue(k, start)
 			batch := l.PutN(70, k)
 			appendAll(t, s, batch[:1])
-			require.Equal(t, cq.Bounds{Min: start, Max: start + 1, MinPhyOffset: 0,
-				LastPhyOffset: 0, MaxPhyOffset: batch[0].Unit.End()}, mustBounds(t, s, k))
+			require.Equal(t, cq.Bounds{
+				Min: start, Max: start + 1, MinPhyOffset: 0,
+				LastPhyOffset: 0, MaxPhyOffset: batch[0].Unit.End(),
+			}, mustBounds(t, s, k))
 			appendAll(t, s, batch[1:])
 			check := func() {
 				t.Helper()

@@ -3,7 +3,6 @@ package cqtest_test
 import (
 	"os"
 	"os/exec"
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,7 +62,7 @@ func TestSuiteFindsBugs(t *testing.T) {
 			out, err := c.CombinedOutput()
 			var exit *exec.ExitError
 			require.ErrorAs(t, err, &exit, "the suite passed")
-			require.Regexp(t, regexp.MustCompile(`--- FAIL: TestSuite/`+group+`/`), string(out))
+			require.Regexp(t, `--- FAIL: TestSuite/`+group+`/`, string(out))
 		})
 	}
 }

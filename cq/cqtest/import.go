@@ -28,8 +28,10 @@ func (l *Log) ends() []cq.QueueEnd {
 	var out []cq.QueueEnd
 	for _, k := range l.Keys() {
 		from, units := l.Units(k)
-		out = append(out, cq.QueueEnd{Key: k, Min: from, MinPhyOffset: units[0].PhyOffset,
-			Max: from + int64(len(units)), LastPhyOffset: units[len(units)-1].PhyOffset})
+		out = append(out, cq.QueueEnd{
+			Key: k, Min: from, MinPhyOffset: units[0].PhyOffset,
+			Max: from + int64(len(units)), LastPhyOffset: units[len(units)-1].PhyOffset,
+		})
 	}
 	return out
 }

@@ -51,7 +51,8 @@ var readOnlyCases = []testCase{
 		appendAll(t, s, batch)
 		im := e.importer(t, s)
 		require.NoError(t, im.Publish(t.Context(), []cq.QueueEnd{
-			{Key: cq.Key{Topic: "gone"}, Min: 70, MinPhyOffset: 0, Max: 70}}, l.lastEnd()))
+			{Key: cq.Key{Topic: "gone"}, Min: 70, MinPhyOffset: 0, Max: 70},
+		}, l.lastEnd()))
 		require.NoError(t, im.DropQueue(t.Context(), cq.Key{Topic: "gone"}))
 		require.NoError(t, s.Close())
 		before := e.tree(t)

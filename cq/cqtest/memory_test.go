@@ -42,8 +42,10 @@ type memQueue struct {
 }
 
 func openMemory(dir, bug string, o cqtest.OpenOptions) (cq.Store, error) {
-	s := &memory{path: filepath.Join(dir, "units"), bug: bug, readOnly: o.ReadOnly, minPhy: o.MinPhyOffset,
-		accepted: -1, durable: -1, m: map[cq.Key]*memQueue{}, ghosts: map[cq.Key]map[int64]cq.Unit{}}
+	s := &memory{
+		path: filepath.Join(dir, "units"), bug: bug, readOnly: o.ReadOnly, minPhy: o.MinPhyOffset,
+		accepted: -1, durable: -1, m: map[cq.Key]*memQueue{}, ghosts: map[cq.Key]map[int64]cq.Unit{},
+	}
 	b, err := os.ReadFile(s.path)
 	if err == nil {
 		err = gob.NewDecoder(bytes.NewReader(b)).Decode(&s.m)

@@ -98,7 +98,8 @@ var readCases = []testCase{
 		l := NewLog(0)
 		appendAll(t, s, l.PutN(12, allKeys...))
 		n := 0
-		for range s.Queues() {
+		for _, err := range s.Queues() {
+			require.NoError(t, err)
 			if n++; n == 2 {
 				break
 			}

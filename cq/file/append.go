@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -117,8 +118,8 @@ func (q *queue) beginsLocked(slot int64) bool {
 func (q *queue) preBlankLocked(slot int64) error {
 	from := slot / q.s.perFile * q.s.perFile
 	if q.state.max > from {
-		q.s.log.Warn("queue of filler only begins anew", "topic", q.key.Topic, "queueId", q.key.QueueID,
-			"max", q.state.max, "queueOffset", slot)
+		q.s.log.Warn("queue of filler only begins anew", slog.String("topic", q.key.Topic),
+			slog.Int("queueId", int(q.key.QueueID)), slog.Int64("max", q.state.max), slog.Int64("queueOffset", slot))
 		from = q.state.max
 	}
 	if from == slot {

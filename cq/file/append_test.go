@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,14 +57,20 @@ func TestBytes(t *testing.T) {
 		want     map[string][]byte
 	}{
 		{"one unit", 0, 1, map[string][]byte{"00000000000000000000": fileOf(0, 1, 0)}},
-		{"two files and a bit", 0, 101, map[string][]byte{"00000000000000000000": fileOf(0, 50, 0),
-			"00000000000000001000": fileOf(0, 50, 50), "00000000000000002000": fileOf(0, 1, 100)}},
+		{"two files and a bit", 0, 101, map[string][]byte{
+			"00000000000000000000": fileOf(0, 50, 0),
+			"00000000000000001000": fileOf(0, 50, 50), "00000000000000002000": fileOf(0, 1, 100),
+		}},
 		{"exactly one file", 0, 50, map[string][]byte{"00000000000000000000": fileOf(0, 50, 0)}},
-		{"begins inside a file", 137, 152, map[string][]byte{"00000000000000002000": fileOf(37, 13, 100),
-			"00000000000000003000": fileOf(0, 2, 150)}},
+		{"begins inside a file", 137, 152, map[string][]byte{
+			"00000000000000002000": fileOf(37, 13, 100),
+			"00000000000000003000": fileOf(0, 2, 150),
+		}},
 		{"begins with a file", 150, 151, map[string][]byte{"00000000000000003000": fileOf(0, 1, 150)}},
-		{"begins with the last slot of a file", 99, 101, map[string][]byte{"00000000000000001000": fileOf(49, 1, 50),
-			"00000000000000002000": fileOf(0, 1, 100)}},
+		{"begins with the last slot of a file", 99, 101, map[string][]byte{
+			"00000000000000001000": fileOf(49, 1, 50),
+			"00000000000000002000": fileOf(0, 1, 100),
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -224,7 +231,8 @@ func TestManyQueuesFewOpen(t *testing.T) {
 			s.opened.limit = 7
 		}
 		n := 0
-		for k := range s.Queues() {
+		for k, err := range s.Queues() {
+			require.NoError(t, err)
 			n++
 			require.EqualValues(t, 60, bounds(t, s, k).Max)
 			q, _ := s.Queue(k)
@@ -259,9 +267,11 @@ func TestImportKeepsQueuesWhole(t *testing.T) {
 		putUnits(t, dir, testKey, 0, unitsOf(0, 30)...)
 		s := open(t, dir, Options{MinPhyOffset: testUnit(120).PhyOffset})
 		require.NoError(t, importAt(s, 120, 130))
-		first := append(fileOf(0, 30, 0)[:600:600], bytes.Repeat(appendUnit(nil, preBlank), 20)...)
-		requireFiles(t, dir, map[string][]byte{"00000000000000000000": first, "00000000000000001000": fileOf(50, 0, 50),
-			"00000000000000002000": fileOf(20, 10, 100)})
+		first := slices.Concat(fileOf(0, 30, 0)[:600], bytes.Repeat(appendUnit(nil, preBlank), 20))
+		requireFiles(t, dir, map[string][]byte{
+			"00000000000000000000": first, "00000000000000001000": fileOf(50, 0, 50),
+			"00000000000000002000": fileOf(20, 10, 100),
+		})
 	})
 	t.Run("files below the first one are never missing", func(t *testing.T) {
 		dir := t.TempDir()
@@ -271,8 +281,10 @@ func TestImportKeepsQueuesWhole(t *testing.T) {
 		require.EqualValues(t, 160, bounds(t, s, testKey).Max, "slots 20 to 149 are filler until they come")
 		require.NoError(t, importAt(s, 20, 150))
 		require.NoError(t, s.Check(t.Context(), testKey))
-		requireFiles(t, dir, map[string][]byte{"00000000000000000000": fileOf(10, 40, 0), "00000000000000001000": fileOf(0, 50, 50),
-			"00000000000000002000": fileOf(0, 50, 100), "00000000000000003000": fileOf(0, 10, 150)})
+		requireFiles(t, dir, map[string][]byte{
+			"00000000000000000000": fileOf(10, 40, 0), "00000000000000001000": fileOf(0, 50, 50),
+			"00000000000000002000": fileOf(0, 50, 100), "00000000000000003000": fileOf(0, 10, 150),
+		})
 	})
 	t.Run("unflushed appends of the same queue become durable too", func(t *testing.T) {
 		dir := t.TempDir()
@@ -303,7 +315,7 @@ func TestPublish(t *testing.T) {
 		s := open(t, dir, Options{MinPhyOffset: 1 << 20, FileSizeBytes: perFile * 20})
 		end := cq.QueueEnd{Key: testKey, Min: 113, MinPhyOffset: 1 << 20, Max: 113, LastPhyOffset: 4711}
 		require.NoError(t, s.Publish(t.Context(), []cq.QueueEnd{end}, 1<<20))
-		want := append(fileOf(12, 0, 100)[:240:240], 0, 0, 0, 0, 0, 0, 0x12, 0x67, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+		want := slices.Concat(fileOf(12, 0, 100)[:240], []byte{0, 0, 0, 0, 0, 0, 0x12, 0x67, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0})
 		requireFiles(t, dir, map[string][]byte{"00000000000000002000": append(want, make([]byte, 740)...)})
 	})
 	t.Run("units that are missing are told", func(t *testing.T) {

@@ -88,7 +88,8 @@ func BenchmarkLook(b *testing.B) {
 			s, err := Open(dir, Options{ReadOnly: true})
 			require.NoError(b, err)
 			n := 0
-			for k := range s.Queues() {
+			for k, err := range s.Queues() {
+				require.NoError(b, err)
 				q, _ := s.Queue(k)
 				if _, err := q.Bounds(); err != nil {
 					b.Fatal(err)

@@ -46,13 +46,17 @@ func (s *Store) Check(ctx context.Context, k cq.Key) error {
 		case !valid(u):
 			return hole(path, at, u)
 		case filler(u) && before >= s.minPhyOffset:
-			return &cq.CorruptError{File: path, Offset: at, Got: "filler",
-				Want: fmt.Sprintf("a unit behind the one of position %d", before)}
+			return &cq.CorruptError{
+				File: path, Offset: at, Got: "filler",
+				Want: fmt.Sprintf("a unit behind the one of position %d", before),
+			}
 		case filler(u):
 			return nil
 		case u.PhyOffset <= before:
-			return &cq.CorruptError{File: path, Offset: at, Got: fmt.Sprintf("position %d", u.PhyOffset),
-				Want: fmt.Sprintf("more than the %d of the unit before", before)}
+			return &cq.CorruptError{
+				File: path, Offset: at, Got: fmt.Sprintf("position %d", u.PhyOffset),
+				Want: fmt.Sprintf("more than the %d of the unit before", before),
+			}
 		}
 		before = u.PhyOffset
 		return nil

@@ -24,57 +24,91 @@ var damages = []struct {
 
 	// The last unit: what is left of it decides whether it is one.
 	{name: "last unit: position zeroed", do: field(119, phyAt, 8, 0), max: 120, slot: 119, report: "got position 0, want more than the 33600 of the unit before"},
-	{name: "last unit: size zeroed", do: field(119, sizeAt, 4, 0), max: -1, slot: 119,
-		report: "got position 33800 size 0 tags 112, want a unit (position >= 0, size > 0) or zeros"},
+	{
+		name: "last unit: size zeroed", do: field(119, sizeAt, 4, 0), max: -1, slot: 119,
+		report: "got position 33800 size 0 tags 112, want a unit (position >= 0, size > 0) or zeros",
+	},
 	{name: "last unit: tags zeroed", do: field(119, tagsAt, 8, 0), max: 120},
-	{name: "last unit: position flipped", do: field(119, phyAt, 8, 0xff), max: -1, slot: 119,
-		report: "got position -1 size 150 tags 112, want a unit (position >= 0, size > 0) or zeros"},
-	{name: "last unit: size flipped", do: field(119, sizeAt, 4, 0xff), max: -1, slot: 119,
-		report: "got position 33800 size -1 tags 112, want a unit (position >= 0, size > 0) or zeros"},
+	{
+		name: "last unit: position flipped", do: field(119, phyAt, 8, 0xff), max: -1, slot: 119,
+		report: "got position -1 size 150 tags 112, want a unit (position >= 0, size > 0) or zeros",
+	},
+	{
+		name: "last unit: size flipped", do: field(119, sizeAt, 4, 0xff), max: -1, slot: 119,
+		report: "got position 33800 size -1 tags 112, want a unit (position >= 0, size > 0) or zeros",
+	},
 	{name: "last unit: tags flipped", do: field(119, tagsAt, 8, 0xff), max: 120},
 	{name: "last unit: all zeroed", do: field(119, 0, 20, 0), max: 119},
-	{name: "last unit: second half lost", do: field(119, 10, 10, 0), max: -1, slot: 119,
-		report: "got position 33800 size 0 tags 0, want a unit (position >= 0, size > 0) or zeros"},
+	{
+		name: "last unit: second half lost", do: field(119, 10, 10, 0), max: -1, slot: 119,
+		report: "got position 33800 size 0 tags 0, want a unit (position >= 0, size > 0) or zeros",
+	},
 
 	// A hole in the last file.
-	{name: "hole in the last file", do: field(110, 0, 20, 0), max: -1, slot: 111,
-		report: "got a unit (position 32200 size 150), want zeros behind the 10 units at the start of the file"},
-	{name: "first unit of the last file lost", do: field(100, 0, 20, 0), max: -1, slot: 101,
-		report: "got a unit (position 30200 size 150), want zeros behind the 0 units at the start of the file"},
-	{name: "impossible unit in the last file", do: field(105, sizeAt, 4, 0x80), max: -1, slot: 105,
-		report: "got position 31000 size -2139062144 tags 98, want a unit (position >= 0, size > 0) or zeros"},
-	{name: "something far behind the end", do: field(149, 19, 1, 1), max: -1, slot: 149,
-		report: "got position 0 size 0 tags 1, want a unit (position >= 0, size > 0) or zeros"},
+	{
+		name: "hole in the last file", do: field(110, 0, 20, 0), max: -1, slot: 111,
+		report: "got a unit (position 32200 size 150), want zeros behind the 10 units at the start of the file",
+	},
+	{
+		name: "first unit of the last file lost", do: field(100, 0, 20, 0), max: -1, slot: 101,
+		report: "got a unit (position 30200 size 150), want zeros behind the 0 units at the start of the file",
+	},
+	{
+		name: "impossible unit in the last file", do: field(105, sizeAt, 4, 0x80), max: -1, slot: 105,
+		report: "got position 31000 size -2139062144 tags 98, want a unit (position >= 0, size > 0) or zeros",
+	},
+	{
+		name: "something far behind the end", do: field(149, 19, 1, 1), max: -1, slot: 149,
+		report: "got position 0 size 0 tags 1, want a unit (position >= 0, size > 0) or zeros",
+	},
 
 	// Earlier files.
-	{name: "last unit of the file before is lost", do: field(99, 0, 20, 0), max: -1, slot: 99,
-		report: "got zeros, want a unit below the end of the queue"},
-	{name: "last unit of the file before is impossible", do: field(99, 0, 1, 0x80), max: -1, slot: 99,
-		report: "got position -9223372036854746008 size 150 tags 92, want a unit (position >= 0, size > 0) or zeros"},
+	{
+		name: "last unit of the file before is lost", do: field(99, 0, 20, 0), max: -1, slot: 99,
+		report: "got zeros, want a unit below the end of the queue",
+	},
+	{
+		name: "last unit of the file before is impossible", do: field(99, 0, 1, 0x80), max: -1, slot: 99,
+		report: "got position -9223372036854746008 size 150 tags 92, want a unit (position >= 0, size > 0) or zeros",
+	},
 	{name: "hole deep inside", do: field(30, 0, 20, 0), max: 120, slot: 30, report: "got zeros, want a unit below the end of the queue"},
-	{name: "units swapped deep inside", max: 120, slot: 31, report: "got position 16000, want more than the 16200 of the unit before",
-		do: func(t *testing.T, dir string) { putUnits(t, dir, testKey, 30, testUnit(31), testUnit(30)) }},
-	{name: "filler deep inside", max: 120, slot: 30, report: "got filler, want a unit behind the one of position 15800",
-		do: func(t *testing.T, dir string) { putUnits(t, dir, testKey, 30, preBlank) }},
+	{
+		name: "units swapped deep inside", max: 120, slot: 31, report: "got position 16000, want more than the 16200 of the unit before",
+		do: func(t *testing.T, dir string) { putUnits(t, dir, testKey, 30, testUnit(31), testUnit(30)) },
+	},
+	{
+		name: "filler deep inside", max: 120, slot: 30, report: "got filler, want a unit behind the one of position 15800",
+		do: func(t *testing.T, dir string) { putUnits(t, dir, testKey, 30, preBlank) },
+	},
 	{name: "the last file is all zero", max: 100, do: func(t *testing.T, dir string) { patch(t, path(dir, 100), 0, make([]byte, 1000)...) }},
 
 	// The run of files.
 	{name: "last file of length zero", max: 100, do: func(t *testing.T, dir string) { require.NoError(t, os.Truncate(path(dir, 100), 0)) }},
-	{name: "last file cut", max: -1, slot: -1, report: "00000000000000002000: got 999 bytes, want 1000 bytes",
-		do: func(t *testing.T, dir string) { require.NoError(t, os.Truncate(path(dir, 100), 999)) }},
-	{name: "first file cut", max: -1, slot: -1, report: "00000000000000000000: got 0 bytes, want 1000 bytes",
-		do: func(t *testing.T, dir string) { require.NoError(t, os.Truncate(path(dir, 0), 0)) }},
-	{name: "last file too long", max: -1, slot: -1, report: "00000000000000002000: got 1020 bytes, want 1000 bytes",
-		do: func(t *testing.T, dir string) { require.NoError(t, os.Truncate(path(dir, 100), 1020)) }},
-	{name: "file in the middle missing", max: -1, slot: -1,
+	{
+		name: "last file cut", max: -1, slot: -1, report: "00000000000000002000: got 999 bytes, want 1000 bytes",
+		do: func(t *testing.T, dir string) { require.NoError(t, os.Truncate(path(dir, 100), 999)) },
+	},
+	{
+		name: "first file cut", max: -1, slot: -1, report: "00000000000000000000: got 0 bytes, want 1000 bytes",
+		do: func(t *testing.T, dir string) { require.NoError(t, os.Truncate(path(dir, 0), 0)) },
+	},
+	{
+		name: "last file too long", max: -1, slot: -1, report: "00000000000000002000: got 1020 bytes, want 1000 bytes",
+		do: func(t *testing.T, dir string) { require.NoError(t, os.Truncate(path(dir, 100), 1020)) },
+	},
+	{
+		name: "file in the middle missing", max: -1, slot: -1,
 		report: "00000000000000002000: got this name after 00000000000000000000, want file 00000000000000001000 next",
-		do:     func(t *testing.T, dir string) { require.NoError(t, os.Remove(path(dir, 50))) }},
-	{name: "name off the grid", max: -1, slot: -1, report: "00000000000000000020: got this name, want a multiple of the file size 1000",
+		do:     func(t *testing.T, dir string) { require.NoError(t, os.Remove(path(dir, 50))) },
+	},
+	{
+		name: "name off the grid", max: -1, slot: -1, report: "00000000000000000020: got this name, want a multiple of the file size 1000",
 		do: func(t *testing.T, dir string) {
 			require.NoError(t, os.Remove(path(dir, 0)))
 			require.NoError(t, os.Remove(path(dir, 50)))
 			require.NoError(t, os.Rename(path(dir, 100), filepath.Join(filepath.Dir(path(dir, 0)), "00000000000000000020")))
-		}},
+		},
+	},
 	{name: "foreign names", max: 120, do: func(t *testing.T, dir string) {
 		for _, name := range []string{"00000000000000000000.bak", "99999", "zzz", ".hidden"} {
 			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path(dir, 0)), name), []byte("x"), 0o644))
@@ -312,7 +346,7 @@ func FuzzQueueFiles(f *testing.F) {
 		s := open(t, dir, Options{MinPhyOffset: minPhy, FileSizeBytes: size})
 		q, ok := s.Queue(testKey)
 		if !ok {
-			require.EqualValues(t, make([]byte, 2*size), content)
+			require.Equal(t, make([]byte, 2*size), content)
 			return
 		}
 		b, err := q.Bounds()

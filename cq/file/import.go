@@ -96,8 +96,10 @@ func (s *Store) publishQueue(e *cq.QueueEnd, t *touched) error {
 		last := synthetic(max(e.LastPhyOffset, 0))
 		return s.importRun(&cq.Run{Key: e.Key, From: e.Max - 1, Units: []cq.Unit{last}}, t)
 	}
-	return &cq.CorruptError{File: queueDir(s.dir, e.Key), Offset: -1, Row: "queue " + e.Key.String(),
-		Want: fmt.Sprintf("units up to slot %d", e.Max-1), Got: fmt.Sprintf("an end at slot %d", st.max)}
+	return &cq.CorruptError{
+		File: queueDir(s.dir, e.Key), Offset: -1, Row: "queue " + e.Key.String(),
+		Want: fmt.Sprintf("units up to slot %d", e.Max-1), Got: fmt.Sprintf("an end at slot %d", st.max),
+	}
 }
 
 // look returns the state, with its damage as the error.

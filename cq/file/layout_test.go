@@ -57,8 +57,18 @@ func TestDirectories(t *testing.T) {
 		require.Contains(t, log.String(), filepath.Join(root, foreign))
 	}
 	require.NotContains(t, log.String(), "sst")
-	for _, k := range []cq.Key{{Topic: "LOCK", QueueID: 5}, {Topic: "LOCK", QueueID: 3}, {Topic: "LOCK", QueueID: 7}, {Topic: "zeros"},
-		{Topic: "IDENTITY"}, {Topic: "LOCK/2"}, {Topic: "."}, {Topic: ".."}, {Topic: "a\x00b"}, {Topic: "LOCK", QueueID: -1}} {
+	for _, k := range []cq.Key{
+		{Topic: "LOCK", QueueID: 5},
+		{Topic: "LOCK", QueueID: 3},
+		{Topic: "LOCK", QueueID: 7},
+		{Topic: "zeros"},
+		{Topic: "IDENTITY"},
+		{Topic: "LOCK/2"},
+		{Topic: "."},
+		{Topic: ".."},
+		{Topic: "a\x00b"},
+		{Topic: "LOCK", QueueID: -1},
+	} {
 		_, ok := s.Queue(k)
 		require.False(t, ok, "queue %q", k)
 	}
@@ -127,29 +137,51 @@ func TestBoundsOfFillers(t *testing.T) {
 		gone   bool
 	}{
 		{name: "zeros at slot 0 never had a slot", units: repeated(cq.Unit{}, 3), gone: true},
-		{name: "zeros in a later file tell the max", from: 100, units: repeated(cq.Unit{}, 3),
-			want: cq.Bounds{Min: 100, Max: 100, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}},
-		{name: "nothing but pre-blank", units: repeated(preBlank, 7),
-			want: cq.Bounds{Min: 7, Max: 7, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}},
-		{name: "a whole file of pre-blank", units: repeated(preBlank, 50),
-			want: cq.Bounds{Min: 50, Max: 50, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}},
-		{name: "pre-blank below units, log from 0", units: append(repeated(preBlank, 7), testUnit(7), testUnit(8)),
-			want: cq.Bounds{Min: 7, Max: 9, MinPhyOffset: testUnit(7).PhyOffset, MaxPhyOffset: testUnit(8).End(), LastPhyOffset: testUnit(8).PhyOffset}},
-		{name: "pre-blank below expired units", units: append(repeated(preBlank, 7), testUnit(7), testUnit(8)), minPhy: 1 << 40,
-			want: cq.Bounds{Min: 9, Max: 9, MinPhyOffset: -1, MaxPhyOffset: testUnit(8).End(), LastPhyOffset: testUnit(8).PhyOffset}},
-		{name: "synthetic", units: append(repeated(preBlank, 7), synthetic(0)), minPhy: 5,
-			want: cq.Bounds{Min: 8, Max: 8, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}},
-		{name: "synthetic that lies in the log's range", units: append(repeated(preBlank, 7), synthetic(900)), minPhy: 5,
-			want: cq.Bounds{Min: 8, Max: 8, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}},
-		{name: "synthetic below units", units: append(repeated(preBlank, 7), synthetic(0), testUnit(8)),
-			want: cq.Bounds{Min: 8, Max: 9, MinPhyOffset: testUnit(8).PhyOffset, MaxPhyOffset: testUnit(8).End(), LastPhyOffset: testUnit(8).PhyOffset}},
-		{name: "expired units, pre-blank, units", units: slices.Concat(unitsOf(0, 60), repeated(preBlank, 60), unitsOf(120, 130)),
+		{
+			name: "zeros in a later file tell the max", from: 100, units: repeated(cq.Unit{}, 3),
+			want: cq.Bounds{Min: 100, Max: 100, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1},
+		},
+		{
+			name: "nothing but pre-blank", units: repeated(preBlank, 7),
+			want: cq.Bounds{Min: 7, Max: 7, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1},
+		},
+		{
+			name: "a whole file of pre-blank", units: repeated(preBlank, 50),
+			want: cq.Bounds{Min: 50, Max: 50, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1},
+		},
+		{
+			name: "pre-blank below units, log from 0", units: append(repeated(preBlank, 7), testUnit(7), testUnit(8)),
+			want: cq.Bounds{Min: 7, Max: 9, MinPhyOffset: testUnit(7).PhyOffset, MaxPhyOffset: testUnit(8).End(), LastPhyOffset: testUnit(8).PhyOffset},
+		},
+		{
+			name: "pre-blank below expired units", units: append(repeated(preBlank, 7), testUnit(7), testUnit(8)), minPhy: 1 << 40,
+			want: cq.Bounds{Min: 9, Max: 9, MinPhyOffset: -1, MaxPhyOffset: testUnit(8).End(), LastPhyOffset: testUnit(8).PhyOffset},
+		},
+		{
+			name: "synthetic", units: append(repeated(preBlank, 7), synthetic(0)), minPhy: 5,
+			want: cq.Bounds{Min: 8, Max: 8, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1},
+		},
+		{
+			name: "synthetic that lies in the log's range", units: append(repeated(preBlank, 7), synthetic(900)), minPhy: 5,
+			want: cq.Bounds{Min: 8, Max: 8, MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1},
+		},
+		{
+			name: "synthetic below units", units: append(repeated(preBlank, 7), synthetic(0), testUnit(8)),
+			want: cq.Bounds{Min: 8, Max: 9, MinPhyOffset: testUnit(8).PhyOffset, MaxPhyOffset: testUnit(8).End(), LastPhyOffset: testUnit(8).PhyOffset},
+		},
+		{
+			name: "expired units, pre-blank, units", units: slices.Concat(unitsOf(0, 60), repeated(preBlank, 60), unitsOf(120, 130)),
 			minPhy: testUnit(90).PhyOffset,
-			want:   cq.Bounds{Min: 120, Max: 130, MinPhyOffset: testUnit(120).PhyOffset, MaxPhyOffset: testUnit(129).End(), LastPhyOffset: testUnit(129).PhyOffset}},
-		{name: "first files deleted", from: 150, units: unitsOf(150, 310), minPhy: testUnit(222).PhyOffset,
-			want: cq.Bounds{Min: 222, Max: 310, MinPhyOffset: testUnit(222).PhyOffset, MaxPhyOffset: testUnit(309).End(), LastPhyOffset: testUnit(309).PhyOffset}},
-		{name: "the last file is exactly full", units: unitsOf(0, 100),
-			want: cq.Bounds{Max: 100, MinPhyOffset: testUnit(0).PhyOffset, MaxPhyOffset: testUnit(99).End(), LastPhyOffset: testUnit(99).PhyOffset}},
+			want:   cq.Bounds{Min: 120, Max: 130, MinPhyOffset: testUnit(120).PhyOffset, MaxPhyOffset: testUnit(129).End(), LastPhyOffset: testUnit(129).PhyOffset},
+		},
+		{
+			name: "first files deleted", from: 150, units: unitsOf(150, 310), minPhy: testUnit(222).PhyOffset,
+			want: cq.Bounds{Min: 222, Max: 310, MinPhyOffset: testUnit(222).PhyOffset, MaxPhyOffset: testUnit(309).End(), LastPhyOffset: testUnit(309).PhyOffset},
+		},
+		{
+			name: "the last file is exactly full", units: unitsOf(0, 100),
+			want: cq.Bounds{Max: 100, MinPhyOffset: testUnit(0).PhyOffset, MaxPhyOffset: testUnit(99).End(), LastPhyOffset: testUnit(99).PhyOffset},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()

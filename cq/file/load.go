@@ -288,8 +288,10 @@ func (c *counter) count(b []byte, at int64) {
 			continue
 		}
 		if valid(u) {
-			c.damage = &cq.CorruptError{File: c.path, Offset: at + int64(i), Got: fmt.Sprintf("a unit (position %d size %d)", u.PhyOffset, u.Size),
-				Want: fmt.Sprintf("zeros behind the %d units at the start of the file", c.n)}
+			c.damage = &cq.CorruptError{
+				File: c.path, Offset: at + int64(i), Got: fmt.Sprintf("a unit (position %d size %d)", u.PhyOffset, u.Size),
+				Want: fmt.Sprintf("zeros behind the %d units at the start of the file", c.n),
+			}
 		} else {
 			c.damage = impossible(c.path, at+int64(i), u)
 		}

@@ -168,8 +168,10 @@ func (q *queue) readRLocked(from int64, dst []cq.Unit) (n int, exts bool, err er
 }
 
 func impossible(path string, at int64, u cq.Unit) error {
-	return &cq.CorruptError{File: path, Offset: at, Want: "a unit (position >= 0, size > 0) or zeros",
-		Got: fmt.Sprintf("position %d size %d tags %d", u.PhyOffset, u.Size, u.TagsCode)}
+	return &cq.CorruptError{
+		File: path, Offset: at, Want: "a unit (position >= 0, size > 0) or zeros",
+		Got: fmt.Sprintf("position %d size %d tags %d", u.PhyOffset, u.Size, u.TagsCode),
+	}
 }
 
 // resolveRLocked replaces addresses of extension units by their tags codes, where the unit is found.

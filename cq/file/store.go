@@ -174,7 +174,7 @@ func (s *Store) listKeys() ([]cq.Key, error) {
 	}
 	var keys []cq.Key
 	err := walkKeys(s.dir,
-		func(path string) { s.log.Warn("ignored foreign directory", "file", path) },
+		func(path string) { s.log.Warn("ignored foreign directory", slog.String("file", path)) },
 		func(k cq.Key) bool {
 			keys = append(keys, k)
 			return true
@@ -200,7 +200,8 @@ func (s *Store) DispatchFrom() int64 {
 	for _, k := range keys {
 		b, err := s.obtain(k).Bounds()
 		if err != nil {
-			s.log.Warn("cannot tell where dispatch has to resume", "topic", k.Topic, "queueId", k.QueueID, "err", err)
+			s.log.Warn("cannot tell where dispatch has to resume",
+				slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
 			return -1
 		}
 		end = max(end, b.MaxPhyOffset)

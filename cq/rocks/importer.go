@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -56,7 +57,7 @@ func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
 	}
 	if err := s.importLocked(ctx, runs, order); err != nil {
 		if rerr := s.write.ingester.Rollback(); rerr != nil {
-			s.log.Warn("table files are left behind", "dir", s.options.IngestDir, "err", rerr)
+			s.log.Warn("table files are left behind", slog.String("dir", s.options.IngestDir), slog.Any("err", rerr))
 		}
 		return err
 	}

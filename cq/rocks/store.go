@@ -61,7 +61,7 @@ type Store struct {
 func Open(dir string, o Options) (_ *Store, err error) {
 	dir = filepath.Clean(dir)
 	o = o.withDefaults(dir)
-	s := &Store{dir: dir, log: o.Logger.With("dir", dir), readOnly: o.ReadOnly, options: o, unitsPerFile: unitsPerFile}
+	s := &Store{dir: dir, log: o.Logger.With(slog.String("dir", dir)), readOnly: o.ReadOnly, options: o, unitsPerFile: unitsPerFile}
 	begin := time.Now()
 	if o.ReadOnly {
 		s.db, err = rocks.OpenReadOnly(dir, o.RocksDB)
@@ -89,7 +89,8 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
-	s.log.Info("consume queues opened", "queues", s.mu.ends.len(), "phyOffset", s.mu.dispatched, "elapsed", opened, "scan", time.Since(begin)-opened)
+	s.log.Info("consume queues opened", slog.Int("queues", s.mu.ends.len()),
+		slog.Int64("phyOffset", s.mu.dispatched), slog.Duration("elapsed", opened), slog.Duration("scan", time.Since(begin)-opened))
 	return s, nil
 }
 

@@ -434,18 +434,20 @@ func TestManyQueues(t *testing.T) {
 	}
 	require.NoError(t, s.Publish(t.Context(), ends, 77))
 	s = reopen(t, s, testOptions())
-	require.Equal(t, n, countKeys(s))
+	require.Equal(t, n, countKeys(t, s))
 	require.EqualValues(t, 77, s.DispatchFrom())
 	require.EqualValues(t, 500, boundsOf(t, s, ends[499].Key).Max)
 	require.NoError(t, s.TruncateDirty(context.Background(), 0))
-	require.Zero(t, countKeys(s))
+	require.Zero(t, countKeys(t, s))
 	s = reopen(t, s, testOptions())
-	require.Zero(t, countKeys(s))
+	require.Zero(t, countKeys(t, s))
 	require.Equal(t, 1, countRows(t, s, rocks.Offsets), "the checkpoint")
 }
 
-func countKeys(s *Store) (n int) {
-	for range s.Queues() {
+func countKeys(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	for _, err := range s.Queues() {
+		require.NoError(t, err)
 		n++
 	}
 	return n

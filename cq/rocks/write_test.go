@@ -37,7 +37,7 @@ func TestTruncateAtEveryUnit(t *testing.T) {
 					require.NoError(t, s.TruncateDirty(t.Context(), cut))
 					for range 2 {
 						require.Equal(t, int(at)+1, countRows(t, s, rocks.Units))
-						require.EqualValues(t, cut, s.DispatchFrom())
+						require.Equal(t, cut, s.DispatchFrom())
 						require.EqualValues(t, 1, boundsOf(t, s, untouched).Max)
 						_, ok := s.Queue(keyT)
 						require.Equal(t, at > 0, ok)
@@ -45,7 +45,7 @@ func TestTruncateAtEveryUnit(t *testing.T) {
 							require.Equal(t, at, boundsOf(t, s, keyT).Max)
 						}
 						_, _, durable := s.Progress()
-						require.EqualValues(t, cut, durable)
+						require.Equal(t, cut, durable)
 						s = reopen(t, s, o)
 					}
 				})
@@ -97,7 +97,7 @@ func TestImportAfterKill(t *testing.T) {
 
 	s = openAt(t, killed, testOptions())
 	require.NoDirExists(t, leftover)
-	require.Zero(t, countKeys(s), "nothing is visible yet")
+	require.Zero(t, countKeys(t, s), "nothing is visible yet")
 	require.EqualValues(t, -1, s.DispatchFrom())
 	require.Equal(t, 395, countRows(t, s, rocks.Units), "but what Import took is durable")
 	require.NoError(t, s.Import(t.Context(), first))

@@ -71,7 +71,7 @@ func Open(dir string, o Options) (*Queue, error) {
 	}
 	q.files.Store(&files)
 	for _, name := range foreign {
-		log.Warn("ignored foreign file", "file", filepath.Join(dir, name))
+		log.Warn("ignored foreign file", slog.String("file", filepath.Join(dir, name)))
 	}
 	return q, nil
 }

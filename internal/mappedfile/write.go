@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
@@ -136,7 +137,7 @@ func (q *Queue) createLocked(from int64) (*File, error) {
 	f.dirty = true
 	q.changedLocked(q.dir)
 	old := q.Files()
-	files := append(old[:len(old):len(old)], f)
+	files := slices.Concat(old, []*File{f})
 	q.files.Store(&files)
 	return f, nil
 }

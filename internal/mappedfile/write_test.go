@@ -188,9 +188,13 @@ func TestTruncate(t *testing.T) {
 		off      int64
 		min, end int64
 	}{
-		{"above the end", 7000, 3000, 6000}, {"at the end", 6000, 3000, 6000}, {"in the last file", 5500, 3000, 6000},
-		{"at the start of the last file", 5000, 3000, 5000}, {"in the first file", 3001, 3000, 4000},
-		{"at the beginning", 3000, -1, -1}, {"below", 10, -1, -1},
+		{"above the end", 7000, 3000, 6000},
+		{"at the end", 6000, 3000, 6000},
+		{"in the last file", 5500, 3000, 6000},
+		{"at the start of the last file", 5000, 3000, 5000},
+		{"in the first file", 3001, 3000, 4000},
+		{"at the beginning", 3000, -1, -1},
+		{"below", 10, -1, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

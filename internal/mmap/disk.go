@@ -130,7 +130,7 @@ func FreeBytes(dir string) (int64, error) {
 	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	return int64(st.Bavail) * st.Bsize, nil //nolint:unconvert // Bsize is narrower on some architectures
+	return int64(st.Bavail) * st.Bsize, nil
 }
 
 // control runs fn on the descriptor of f, which cannot be closed meanwhile.

@@ -87,14 +87,22 @@ func TestRanges(t *testing.T) {
 		off, n int64
 		ok     bool
 	}{
-		{"all", 0, 9000, true}, {"unaligned", 4097, 10, true}, {"nothing", 9000, 0, true}, {"last byte", 8999, 1, true},
-		{"negative offset", -1, 1, false}, {"negative length", 0, -1, false}, {"past the end", 8999, 2, false},
-		{"behind the end", 9001, 0, false}, {"overflow", 1, math.MaxInt64, false},
+		{"all", 0, 9000, true},
+		{"unaligned", 4097, 10, true},
+		{"nothing", 9000, 0, true},
+		{"last byte", 8999, 1, true},
+		{"negative offset", -1, 1, false},
+		{"negative length", 0, -1, false},
+		{"past the end", 8999, 2, false},
+		{"behind the end", 9001, 0, false},
+		{"overflow", 1, math.MaxInt64, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls := map[string]error{"flush": r.Flush(c.off, c.n)}
-			for name, a := range map[string]Advice{"normal": Normal, "sequential": Sequential, "random": Random, "willneed": WillNeed,
-				"dontneed": DontNeed, "populate read": PopulateRead, "populate write": PopulateWrite} {
+			for name, a := range map[string]Advice{
+				"normal": Normal, "sequential": Sequential, "random": Random, "willneed": WillNeed,
+				"dontneed": DontNeed, "populate read": PopulateRead, "populate write": PopulateWrite,
+			} {
 				calls[name] = r.Advise(c.off, c.n, a)
 			}
 			for name, err := range calls {

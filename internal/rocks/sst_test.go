@@ -163,7 +163,7 @@ func TestTableFormat(t *testing.T) {
 			footer := b[len(b)-53:]
 			require.EqualValues(t, 1, footer[0], "%s: crc32c", step)
 			require.EqualValues(t, FormatVersion, binary.LittleEndian.Uint32(footer[41:]), "%s: format version", step)
-			require.EqualValues(t, uint64(0x88e241b785f4cff7), binary.LittleEndian.Uint64(footer[45:]), "%s: magic", step)
+			require.Equal(t, uint64(0x88e241b785f4cff7), binary.LittleEndian.Uint64(footer[45:]), "%s: magic", step)
 			if step != "compaction" { // whose last level has none
 				require.Contains(t, string(b), "fullfilter.rocksdb.BuiltinBloomFilter", step)
 			}
