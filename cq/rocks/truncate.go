@@ -5,6 +5,7 @@ package rocks
 import (
 	"context"
 	"encoding/binary"
+	"log/slog"
 	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -70,7 +71,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 	s.mu.Lock()
 	s.mu.durable = s.mu.dispatched
 	s.mu.Unlock()
-	s.log.Info("queues truncated", "phyOffset", phyOffset, "queues", len(dirty))
+	s.log.Info("queues truncated", slog.Int64("phyOffset", phyOffset), slog.Int("queues", len(dirty)))
 	return nil
 }
 
