@@ -37,7 +37,7 @@ func (r *BackfillResult) UnitsPerSecond() float64 {
 // not; the source is untouched and a target made by this migration is removed again), others (I/O; repeat to resume).
 func (m *Migrator) Backfill(ctx context.Context) (*BackfillResult, error) {
 	if m.done() {
-		return &BackfillResult{Nothing: true, ResumedFrom: -1, LogEnd: m.state.BackfilledTo}, nil
+		return &BackfillResult{Nothing: true, ResumedFrom: -1, LogEnd: m.state.BackfilledTo}, m.overtaken("backfill")
 	}
 	reasons := m.preconditions(m.from())
 	if m.state.Phase == PhaseCutover || m.state.Phase == PhaseRollingBack {
@@ -364,7 +364,9 @@ func (f *fill) publish(ctx context.Context, end int64) error {
 		}
 		ends = append(ends, e)
 	}
-	if err := f.target.Publish(ctx, ends, end); err != nil {
+	// RocketMQ 5.5.0 resumes dispatch strictly above what it finds here (F1): said of end itself, the record that will be
+	// written there would be skipped, should a broker in file mode write it before one with RocksDB starts.
+	if err := f.target.Publish(ctx, ends, end-1); err != nil {
 		return err
 	}
 	for _, c := range f.j.built {

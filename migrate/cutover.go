@@ -37,7 +37,7 @@ func (m *Migrator) Cutover(ctx context.Context, commit bool) (*CutoverResult, er
 	res := &CutoverResult{DryRun: !commit, Active: m.opt.To}
 	if m.done() {
 		res.Nothing, res.DryRun = true, false
-		return res, m.conf(res)
+		return res, errors.Join(m.overtaken("cutover"), m.conf(res))
 	}
 	if m.state.Phase != PhaseVerified || m.state.Verified == nil {
 		return nil, &RefusedError{Step: "cutover", Reasons: []string{fmt.Sprintf("the migration is %s, not verified: %s", m.state.Phase, nextStep(m.state.Phase))}}

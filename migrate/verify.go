@@ -19,7 +19,6 @@ import (
 
 // VerifyResult says what a verification compared.
 type VerifyResult struct {
-	Nothing     bool          `json:"nothing,omitempty"` // already cut over
 	Queues      int           `json:"queues"`
 	Units       int64         `json:"units"`   // compared one by one
 	Samples     int64         `json:"samples"` // records decoded and compared
@@ -32,10 +31,17 @@ type VerifyResult struct {
 // a sample of records (topic, queue id, queue offset, size, tags, store time). On success it writes the certificate
 // that Cutover asks for.
 //
+// After the cutover it only compares, and changes nothing: the target may have gone on past the source, as it does when
+// a broker writes RocksDB alone, where the log proves what was added; the source may not have.
+//
 // Errors: *RefusedError (no complete backfill to verify), *DifferentError (exit code 3), others (I/O).
 func (m *Migrator) Verify(ctx context.Context) (*VerifyResult, error) {
 	if m.done() {
-		return &VerifyResult{Nothing: true}, nil
+		if reasons := m.preconditions(m.state.From); len(reasons) > 0 {
+			return nil, &RefusedError{Step: "verify", Reasons: reasons}
+		}
+		v := &verification{m: m, step: "verify", source: m.state.From, target: m.state.To, samples: m.opt.Samples, targetAhead: true, after: true}
+		return v.run(ctx)
 	}
 	if reasons := m.verifiable(); len(reasons) > 0 {
 		return nil, &RefusedError{Step: "verify", Reasons: reasons}
@@ -83,7 +89,8 @@ type verification struct {
 	step           string
 	source, target cq.Kind
 	samples        int  // records to decode over all queues; 0: none
-	targetAhead    bool // the target may go on past the source where the log proves it (rollback)
+	targetAhead    bool // the target may go on past the source where the log proves it
+	after          bool // the migration is over: the log may have grown since
 
 	src, dst cq.Store
 	proofs   []proof
@@ -111,7 +118,7 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if end != m.state.BackfilledTo {
+	if end != m.state.BackfilledTo && !v.after {
 		return nil, &RefusedError{Step: v.step, Reasons: []string{
 			fmt.Sprintf("the log ends at %d, the backfill covers it up to %d: run backfill again, it goes on from there", end, m.state.BackfilledTo),
 		}}
@@ -132,10 +139,11 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 		return nil, err
 	}
 	if v.found.Len() > 0 {
-		return nil, &DifferentError{
-			Step: v.step, Findings: &v.found,
-			Advice: fmt.Sprintf("reads stay with the %s side. If it is right, run backfill --restart; the log decides in doubt", v.source),
+		advice := fmt.Sprintf("reads stay with the %s side. If it is right, run backfill --restart; the log decides in doubt", v.source)
+		if v.after {
+			advice = adviceOvertaken
 		}
+		return nil, &DifferentError{Step: v.step, Findings: &v.found, Advice: advice}
 	}
 	fp := Fingerprint{
 		LogMin: m.dir.Log.MinOffset(), LogEnd: end, Queues: len(v.proofs), Units: v.units.Load(), Digest: digest(v.proofs),

@@ -79,10 +79,6 @@ func printBackfill(w io.Writer, b *migrate.BackfillResult) {
 }
 
 func printVerify(w io.Writer, v *migrate.VerifyResult) {
-	if v.Nothing {
-		fmt.Fprintln(w, "Verify: nothing to do, the migration has been cut over")
-		return
-	}
 	fmt.Fprintf(w, "Verify: equal. %s queues and %s units compared one by one, %s records decoded, in %s\n  digest %s\n",
 		thousands(int64(v.Queues)), thousands(v.Units), thousands(v.Samples), round(v.Elapsed), v.Fingerprint.Digest)
 	printFindings(w, "  kept as they are", &v.Notices)

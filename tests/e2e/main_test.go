@@ -52,12 +52,15 @@ const (
 	sampleCQSize   = 2000 // 100 units; a queue has 500
 )
 
+var sampleFlags = []string{
+	"--topics", strconv.Itoa(sampleTopics), "--queues", strconv.Itoa(sampleQueues), "--body", "100",
+	"--commitlog-size", strconv.Itoa(sampleLogSize), "--cq-file-size", strconv.Itoa(sampleCQSize),
+}
+
 // sample makes a clean file store of 3000 messages over 2 topics of 3 queues and returns its directory.
 func sample(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "store")
-	tandemmq.MustRun(t, "store", "generate", "--store", dir, "--messages", strconv.Itoa(sampleMessages), "--topics", strconv.Itoa(sampleTopics),
-		"--queues", strconv.Itoa(sampleQueues), "--body", "100",
-		"--commitlog-size", strconv.Itoa(sampleLogSize), "--cq-file-size", strconv.Itoa(sampleCQSize))
+	tandemmq.MustRun(t, append([]string{"store", "generate", "--store", dir, "--messages", strconv.Itoa(sampleMessages)}, sampleFlags...)...)
 	return dir
 }
 

@@ -78,10 +78,11 @@ func TestMigrateStepByStep(t *testing.T) {
 			require.Equal(t, want, dump(t, dir, "file"))
 
 			done := golden.TreeSums(t, dir)
-			for _, again := range [][]string{{"run", "--yes"}, {"backfill"}, {"verify"}, {"cutover", "--yes"}} {
+			for _, again := range [][]string{{"run", "--yes"}, {"backfill"}, {"cutover", "--yes"}} {
 				r := step(again...)
 				require.Contains(t, strings.ToLower(r.Stdout), "nothing to do", "FR-G10: %v", again)
 			}
+			require.Contains(t, step("verify").Stdout, "equal")
 			require.Equal(t, done, golden.TreeSums(t, dir), "FR-G10: what is migrated already is not written again")
 
 			tandemmq.MustRun(t, "migrate", "rollback", "--store", dir)
@@ -166,6 +167,57 @@ func TestCutoverRefused(t *testing.T) {
 		require.NoError(t, os.WriteFile(state, b, 0o600))
 		refused(t, dir, 1, "verify again")
 	})
+}
+
+// The side that was left is written once more after the cutover, by a broker started with the old broker.conf: no step
+// says that all is well, and rollback and run lead out of it.
+func TestSourceWrittenAfterCutover(t *testing.T) {
+	dir := sample(t)
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+	later := filepath.Join(t.TempDir(), "later") // the same messages, and 500 more
+	tandemmq.MustRun(t, append([]string{"store", "generate", "--store", later, "--messages", "3500"}, sampleFlags...)...)
+	for _, d := range []string{"commitlog", "consumequeue"} {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, d)))
+		require.NoError(t, os.Rename(filepath.Join(later, d), filepath.Join(dir, d)))
+	}
+	want := dump(t, dir, "file")
+	before := golden.TreeSums(t, dir)
+	for _, args := range [][]string{{"run", "--yes"}, {"backfill"}, {"verify"}, {"cutover", "--yes"}} {
+		r := tandemmq.Run(t, append([]string{"migrate", args[0], "--store", dir}, args[1:]...)...)
+		require.Equal(t, 3, r.Code, "%v: %s%s", args, r.Stdout, r.Stderr)
+		require.Contains(t, r.Stderr, "max-differs", "%v", args)
+		require.Contains(t, r.Stderr, "migrate rollback, then migrate run", "%v", args)
+	}
+	require.Equal(t, before, golden.TreeSums(t, dir))
+	tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes")
+	require.Equal(t, want, dump(t, dir, "file"))
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+	require.Equal(t, want, dump(t, dir, "rocks"))
+}
+
+// A store that grew between the steps: backfill goes on from where it was, and what was verified is verified again.
+func TestSourceWrittenBeforeCutover(t *testing.T) {
+	dir := sample(t)
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+	later := filepath.Join(t.TempDir(), "later")
+	tandemmq.MustRun(t, append([]string{"store", "generate", "--store", later, "--messages", "3500"}, sampleFlags...)...)
+	for _, d := range []string{"commitlog", "consumequeue"} {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, d)))
+		require.NoError(t, os.Rename(filepath.Join(later, d), filepath.Join(dir, d)))
+	}
+	for _, step := range []string{"verify", "cutover"} {
+		r := tandemmq.Run(t, "migrate", step, "--store", dir)
+		require.Equal(t, 1, r.Code, r.Stderr)
+		require.Contains(t, r.Stderr, "run backfill again")
+	}
+	var b struct{ Units, ResumedFrom int64 }
+	require.NoError(t, json.Unmarshal([]byte(tandemmq.MustRun(t, "migrate", "backfill", "--store", dir, "--json").Stdout), &b))
+	require.EqualValues(t, 500, b.Units, "only what is new")
+	require.Positive(t, b.ResumedFrom)
+	require.Equal(t, 1, tandemmq.Run(t, "migrate", "cutover", "--store", dir, "--yes").Code)
+	tandemmq.MustRun(t, "migrate", "verify", "--store", dir)
+	tandemmq.MustRun(t, "migrate", "cutover", "--store", dir, "--yes")
+	require.Equal(t, dump(t, dir, "file"), dump(t, dir, "rocks"))
 }
 
 // A damaged target is found by verify, exit code 3, and mended by a new backfill.
