@@ -82,7 +82,7 @@ bench: rocksdb ## Go benchmarks; BENCH=regexp BENCHCOUNT=n
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -p 1 ./...
 
 .PHONY: bench-migrate
-bench-migrate: rocksdb ## backfill speed and memory, with its RATIO lines
+bench-migrate: build ## backfill speed and memory, with its RATIO lines
 	$(GO) run ./bench/migrate $(BENCHFLAGS)
 
 # ---- keeping it tidy --------------------------------------------------------------------------
