@@ -17,6 +17,8 @@ FUZZTIME ?= 10s
 BENCH ?= .
 BENCHCOUNT ?= 1
 BENCHFLAGS ?=
+# Sample stores of the benchmarks, kept between runs (several GB).
+BENCHDIR ?= $(CACHE)/bench
 
 .PHONY: help
 help: ## list the targets
@@ -82,8 +84,9 @@ bench: rocksdb ## Go benchmarks; BENCH=regexp BENCHCOUNT=n
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -p 1 ./...
 
 .PHONY: bench-migrate
-bench-migrate: build ## backfill speed and memory, with its RATIO lines
-	$(GO) run ./bench/migrate $(BENCHFLAGS)
+bench-migrate: build ## backfill speed and memory, with its RATIO lines; BENCHDIR=DIR
+	@mkdir -p $(BENCHDIR)
+	$(GO) run ./bench/migrate -dir $(BENCHDIR) $(BENCHFLAGS)
 
 # ---- keeping it tidy --------------------------------------------------------------------------
 
