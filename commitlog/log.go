@@ -30,7 +30,7 @@ type Log struct {
 //
 // Errors: *mappedfile.FileError names the file whose length or name breaks the run.
 func Open(dir string, o Options) (*Log, error) {
-	q, err := mappedfile.Open(dir, mappedfile.Options{Logger: o.Logger})
+	q, err := mappedfile.Open(dir, mappedfile.Options{Readahead: true, Logger: o.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("open commit log: %w", err)
 	}

@@ -118,6 +118,9 @@ func (f *File) mapFile() (*mmap.Region, error) {
 	}
 	r, err := mmap.Map(h, f.size, f.q.writable)
 	_ = h.Close() // the mapping keeps the file
+	if err == nil && f.q.random {
+		_ = r.Advise(0, f.size, mmap.Random) // a hint: without it only slower
+	}
 	return r, err
 }
 

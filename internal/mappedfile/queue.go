@@ -19,6 +19,11 @@ type Options struct {
 	// FileSize is the length of every file in bytes. 0: read off the directory. A positive size that the files contradict
 	// is an error; it is needed to write into an empty directory.
 	FileSize int64
+	// Readahead lets the kernel read ahead of page faults: for files that are read through. Without it a fault brings in the
+	// page touched and no other, which is right for the many files of which a process touches a page or two: with the
+	// kernel's readahead, up to megabytes of each, a pass over 100,000 queues turns the whole page cache over. Who reads
+	// a longer piece then asks for it by File.Advise and mmap.WillNeed.
+	Readahead bool
 	// Logger gets what Open ignored (foreign names). nil: discard.
 	Logger *slog.Logger
 }
@@ -27,6 +32,7 @@ type Options struct {
 type Queue struct {
 	dir      string
 	writable bool
+	random   bool
 	fileSize atomic.Int64
 	foreign  []string
 	files    atomic.Pointer[[]*File] // ascending, without gap; replaced as a whole
@@ -63,7 +69,7 @@ func Open(dir string, o Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{dir: dir, writable: o.Writable, foreign: foreign}
+	q := &Queue{dir: dir, writable: o.Writable, random: !o.Readahead, foreign: foreign}
 	q.fileSize.Store(size)
 	files := make([]*File, len(found))
 	for i, e := range found {
