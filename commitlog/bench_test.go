@@ -16,7 +16,7 @@ import (
 // BenchmarkScan walks a page-cached log of 300-byte records; one op is one record.
 func BenchmarkScan(b *testing.B) {
 	const recordBytes, fileBytes, files = 300, 64 << 20, 4
-	dir, records := benchLog(b, recordBytes, fileBytes, files)
+	dir, _ := benchLog(b, recordBytes, fileBytes, files)
 	for _, o := range []ScanOptions{{}, {CheckCRC: true}, {NoReadahead: true}, {CheckCRC: true, NoReadahead: true}} {
 		b.Run(fmt.Sprintf("crc=%t/readahead=%t", o.CheckCRC, !o.NoReadahead), func(b *testing.B) {
 			b.ReportAllocs()
@@ -35,7 +35,6 @@ func BenchmarkScan(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mrecords/s")
 		})
 	}
-	_ = records
 }
 
 // BenchmarkRead reads records at random places of a page-cached, mapped log.
