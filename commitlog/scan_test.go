@@ -23,6 +23,7 @@ func TestScanReturnsEveryRecord(t *testing.T) {
 		l := b.open()
 		require.Equal(t, first, l.MinOffset())
 		require.Equal(t, int64(4096), l.FileSize())
+		require.Equal(t, int64(len(b.files))*4096, l.Size())
 		for _, o := range []ScanOptions{{}, {CheckCRC: true}, {NoReadahead: true}} {
 			s := l.Scanner(-1, o)
 			for i := 0; s.Next(); i++ {
@@ -125,6 +126,7 @@ func TestEmptyLogs(t *testing.T) {
 			l := openLog(t, dir)
 			require.Equal(t, int64(-1), l.MinOffset())
 			require.Zero(t, l.FileSize())
+			require.Zero(t, l.Size())
 			require.Equal(t, dir, l.Dir())
 			for _, from := range []int64{-1, 0} {
 				got := scan(t, l, from, ScanOptions{})
