@@ -52,7 +52,7 @@ rocksdb: setup ## build the static RocksDB and go.work (does nothing when they a
 
 .PHONY: test-race
 test-race: rocksdb ## all tests under the race detector, in random order
-	$(GO) test -race -shuffle=on -p $(P) ./...
+	TANDEMMQ_KILLS=5 $(GO) test -race -shuffle=on -p $(P) ./...
 
 .PHONY: test-nocgo
 test-nocgo: setup ## build, vet and test with CGO_ENABLED=0

@@ -35,7 +35,8 @@ type Result struct {
 // Build compiles tandemmq into dir, with the build settings of the environment the test itself was built in.
 func Build(dir string) (*Binary, error) {
 	b := &Binary{path: filepath.Join(dir, "tandemmq")}
-	cmd := exec.Command("go", "build", "-o", b.path, "github.com/tandemq/tandemmq/cmd/tandemmq")
+	args := append([]string{"build", "-o", b.path}, raceFlag...)
+	cmd := exec.Command("go", append(args, "github.com/tandemq/tandemmq/cmd/tandemmq")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build tandemmq: %w\n%s", err, out)
 	}
