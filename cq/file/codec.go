@@ -30,11 +30,12 @@ import (
 //
 // Versions: 5.5.0.
 const (
-	unitBytes   = 20
-	phyAt       = 0
-	sizeAt      = 8
-	tagsAt      = 12
-	syntheticSz = 1
+	unitBytes    = 20
+	unitsPerPage = 4096 / unitBytes
+	phyAt        = 0
+	sizeAt       = 8
+	tagsAt       = 12
+	syntheticSz  = 1
 
 	// DefaultFileBytes is the length of a queue file where no file tells another one: 300,000 units.
 	// Source: MessageStoreConfig.mappedFileSizeConsumeQueue, 5.5.0.

@@ -147,6 +147,10 @@ func (q *queue) readRLocked(from int64, dst []cq.Unit) (n int, exts bool, err er
 	defer f.Release()
 	at := from*unitBytes - f.From()
 	limit := min(int64(len(dst)), q.state.max-from, (f.Size()-at)/unitBytes)
+	if limit > unitsPerPage {
+		// Mappings are advised for random access; a long read of a cold file would fault page by page. It is only advice.
+		_ = f.Advise(at, limit*unitBytes, mmap.WillNeed)
+	}
 	err = mmap.GuardFault(func() error {
 		for ; int64(n) < limit; n++ {
 			u := decodeUnit(b[at+int64(n)*unitBytes:])
