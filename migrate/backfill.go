@@ -37,7 +37,7 @@ func (r *BackfillResult) UnitsPerSecond() float64 {
 // not; the source is untouched and a target made by this migration is removed again), others (I/O; repeat to resume).
 func (m *Migrator) Backfill(ctx context.Context) (*BackfillResult, error) {
 	if m.done() {
-		return &BackfillResult{Nothing: true, ResumedFrom: -1, LogEnd: m.state.BackfilledTo}, m.overtaken("backfill")
+		return &BackfillResult{Nothing: true, ResumedFrom: -1, LogEnd: m.state.BackfilledTo}, m.overtaken(ctx, "backfill")
 	}
 	reasons := m.preconditions(m.from())
 	if m.state.Phase == PhaseCutover || m.state.Phase == PhaseRollingBack {
@@ -125,7 +125,7 @@ func (f *fill) run(ctx context.Context) (_ *BackfillResult, err error) {
 	if j.found.Len() > 0 {
 		return nil, f.different(&j.found)
 	}
-	if err := f.checkTarget(source); err != nil {
+	if err := f.checkTarget(ctx, source); err != nil {
 		return nil, err
 	}
 	if len(f.drop) > 0 {
@@ -189,56 +189,41 @@ func (f *fill) different(found *Findings) error {
 }
 
 // checkTarget looks, without writing, for what the target holds and the source does not.
-func (f *fill) checkTarget(source cq.Reader) error {
+func (f *fill) checkTarget(ctx context.Context, source cq.Reader) error {
 	m := f.m
 	if !m.dir.found(f.to) || f.join.extendFromLog {
 		return nil // on the way back the old side may be ahead, from the log; the comparison proves it against the log
 	}
-	t, err := m.dir.OpenReader(f.to)
+	var found Findings
+	err := m.reading(f.to, func(target cq.Store) error {
+		return eachQueue(ctx, target, &found, func(k cq.Key, tq cq.Queue, tb cq.Bounds) error {
+			sq, ok := source.Queue(k)
+			switch {
+			case ok:
+				sb, err := sq.Bounds()
+				if err != nil || tb.Max <= sb.Max {
+					return err
+				}
+				fd := queueFinding(CodeMaxDiffers, k, fmt.Sprintf("the %s side goes to %d, the %s side only to %d", f.to, tb.Max, f.from, sb.Max))
+				fd.QueueOffset, fd.Where = sb.Max, tq.Where(sb.Max)
+				found.Add(fd)
+			case k.IsLMQ() && f.to == cq.KindRocks:
+				f.j.notices.Add(queueFinding(CodeKeptTarget, k, "a light queue that only RocksDB holds: kept"))
+				return nil
+			case built(m.state.BuiltQueues, k):
+				return nil
+			default:
+				found.Add(queueFinding(CodeOnlyInTarget, k, fmt.Sprintf("only the %s side holds it, with %d units", f.to, tb.Max-tb.Min)))
+			}
+			f.drop = append(f.drop, k)
+			return nil
+		})
+	})
 	if err != nil {
 		return err
 	}
-	defer t.Close()
-	var found Findings
-	for k, err := range t.Queues() {
-		if err != nil {
-			return err
-		}
-		tq, ok := t.Queue(k)
-		if !ok {
-			continue
-		}
-		tb, err := tq.Bounds()
-		if err != nil {
-			return err
-		}
-		sq, ok := source.Queue(k)
-		if !ok {
-			if k.IsLMQ() && f.to == cq.KindRocks {
-				f.j.notices.Add(Finding{Code: CodeKeptTarget, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1, Text: "a light queue that only RocksDB holds: kept"})
-				continue
-			}
-			if built(m.state.BuiltQueues, k) {
-				continue
-			}
-			found.Add(Finding{
-				Code: CodeOnlyInTarget, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1,
-				Text: fmt.Sprintf("only the %s side holds it, with %d units", f.to, tb.Max-tb.Min),
-			})
-			f.drop = append(f.drop, k)
-			continue
-		}
-		sb, err := sq.Bounds()
-		if err != nil {
-			return err
-		}
-		if tb.Max > sb.Max {
-			found.Add(Finding{
-				Code: CodeMaxDiffers, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: sb.Max, PhyOffset: -1,
-				Text: fmt.Sprintf("the %s side goes to %d, the %s side only to %d", f.to, tb.Max, f.from, sb.Max), Where: tq.Where(sb.Max),
-			})
-			f.drop = append(f.drop, k)
-		}
+	if found.Counts[CodeBadQueue] > 0 {
+		return &DifferentError{Step: f.step, Findings: &found, Advice: fmt.Sprintf("the %s side is damaged; nothing was changed. Move it away and repeat", f.to)}
 	}
 	if found.Len() > 0 && !m.opt.ReplaceTarget {
 		return &DifferentError{

@@ -37,7 +37,7 @@ func (m *Migrator) Cutover(ctx context.Context, commit bool) (*CutoverResult, er
 	res := &CutoverResult{DryRun: !commit, Active: m.opt.To}
 	if m.done() {
 		res.Nothing, res.DryRun = true, false
-		return res, errors.Join(m.overtaken("cutover"), m.conf(res))
+		return res, errors.Join(m.overtaken(ctx, "cutover"), m.conf(res))
 	}
 	if m.state.Phase != PhaseVerified || m.state.Verified == nil {
 		return nil, &RefusedError{Step: "cutover", Reasons: []string{fmt.Sprintf("the migration is %s, not verified: %s", m.state.Phase, nextStep(m.state.Phase))}}
@@ -61,7 +61,7 @@ func (m *Migrator) Cutover(ctx context.Context, commit bool) (*CutoverResult, er
 	}
 	res.Queues, res.Units, res.Notices = now.Queues, now.Units, now.Notices
 	if commit {
-		if err := m.logicsPosition(m.state.To); err != nil {
+		if err := m.logicsPosition(ctx, m.state.To); err != nil {
 			return nil, err
 		}
 		note := fmt.Sprintf("%d queues, %d units, digest %s", now.Queues, now.Units, now.Fingerprint.Digest)
@@ -120,7 +120,7 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 	}
 	res.Queues, res.Units, res.Notices = vr.Queues, vr.Units, vr.Notices
 	res.Notices.Merge(&b.Notices)
-	if err := m.logicsPosition(m.state.From); err != nil {
+	if err := m.logicsPosition(ctx, m.state.From); err != nil {
 		return nil, err
 	}
 	if err := m.advance(EventRollbackEnd, fmt.Sprintf("%d units added, %d compared", b.Units, vr.Units)); err != nil {
@@ -143,34 +143,22 @@ func (m *Migrator) sideNow() cq.Kind {
 // logicsPosition records in the store's checkpoint how far the file queues are durable, when reads move to them. A value
 // too small only makes a later crash recovery slower, a value too large would hide units: so it is the start of the
 // last record that has a file unit.
-func (m *Migrator) logicsPosition(to cq.Kind) (err error) {
+func (m *Migrator) logicsPosition(ctx context.Context, to cq.Kind) error {
 	if to != cq.KindFile || m.dir.SetLogicsPosition == nil {
 		return nil
 	}
-	s, err := m.dir.OpenReader(cq.KindFile)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
 	last := int64(-1)
-	for k, err := range s.Queues() {
-		if err != nil {
-			return err
-		}
-		q, ok := s.Queue(k)
-		if !ok {
-			continue
-		}
-		b, err := q.Bounds()
-		if err != nil {
-			return err
-		}
-		if !b.Empty() {
-			last = max(last, b.LastPhyOffset)
-		}
-	}
-	if last < 0 {
-		return nil
+	err := m.reading(cq.KindFile, func(s cq.Store) error {
+		var bad Findings // compared a moment ago: there is none
+		return eachQueue(ctx, s, &bad, func(_ cq.Key, _ cq.Queue, b cq.Bounds) error {
+			if !b.Empty() {
+				last = max(last, b.LastPhyOffset)
+			}
+			return nil
+		})
+	})
+	if err != nil || last < 0 {
+		return err
 	}
 	var r message.Record
 	release, err := m.dir.Log.Read(last, 0, false, &r)
@@ -182,22 +170,18 @@ func (m *Migrator) logicsPosition(to cq.Kind) (err error) {
 }
 
 // conf fills in the broker.conf lines for the side that res names.
-func (m *Migrator) conf(res *CutoverResult) (err error) {
+func (m *Migrator) conf(res *CutoverResult) error {
 	light := false
 	if m.dir.found(res.Active) {
-		s, err := m.dir.OpenReader(res.Active)
+		err := m.reading(res.Active, func(s cq.Store) error {
+			for k, err := range s.Queues() {
+				if light = k.IsLMQ(); light || err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		if err != nil {
-			return err
-		}
-		for k, err := range s.Queues() {
-			if err != nil {
-				return errors.Join(err, s.Close())
-			}
-			if light = k.IsLMQ(); light {
-				break
-			}
-		}
-		if err := s.Close(); err != nil {
 			return err
 		}
 	}

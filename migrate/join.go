@@ -123,27 +123,12 @@ func newJoin(ctx context.Context, log *commitlog.Log, source cq.Reader, o joinOp
 	if j.levels == nil {
 		j.levels = message.DefaultDelayLevels()
 	}
-	for k, err := range source.Queues() {
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return nil, err
-		}
-		q, ok := source.Queue(k)
-		if !ok {
-			continue
-		}
-		b, err := q.Bounds()
-		if err != nil {
-			var ce *cq.CorruptError
-			if !errors.As(err, &ce) {
-				return nil, err
-			}
-			j.found.Add(Finding{Code: CodeBadQueue, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
-			if j.found.Len() >= maxDamage {
-				break
-			}
-			continue
-		}
+	err := eachQueue(ctx, source, &j.found, func(k cq.Key, q cq.Queue, b cq.Bounds) error {
 		j.add(&cursor{q: q, key: k, bounds: b, slot: b.Min, lastPhy: -1})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	j.ahead = min(max(aheadBudgetUnits/max(len(j.cursors), 1), minAhead), maxAhead)
 	return j, nil

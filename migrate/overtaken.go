@@ -1,7 +1,7 @@
 package migrate
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -11,42 +11,29 @@ const adviceOvertaken = "reads belong to the other side since the cutover. To st
 
 // overtaken looks, after a cutover, whether the side that was left has been written since, past the other one: then
 // "nothing to do" would be a lie.
-func (m *Migrator) overtaken(step string) (err error) {
+func (m *Migrator) overtaken(ctx context.Context, step string) error {
 	if !m.dir.found(m.state.From) {
 		return nil // removed after the cutover
 	}
 	if !m.dir.found(m.state.To) {
 		return &RefusedError{Step: step, Reasons: []string{fmt.Sprintf("reads belong to the %s side, which is gone", m.state.To)}}
 	}
-	src, err := m.dir.OpenReader(m.state.From)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, src.Close()) }()
-	dst, err := m.dir.OpenReader(m.state.To)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dst.Close()) }()
 	var found Findings
-	for k, err := range src.Queues() {
-		if err != nil {
-			return err
-		}
-		max, err := maxOf(src, k)
-		if err != nil {
-			return err
-		}
-		other, err := maxOf(dst, k)
-		if err != nil {
-			return err
-		}
-		if max > other {
-			found.Add(Finding{
-				Code: CodeMaxDiffers, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: other, PhyOffset: -1,
-				Text: fmt.Sprintf("the %s side goes to %d, the %s side only to %d: it was written after the cutover", m.state.From, max, m.state.To, other),
+	err := m.reading(m.state.From, func(src cq.Store) error {
+		return m.reading(m.state.To, func(dst cq.Store) error {
+			return eachQueue(ctx, src, &found, func(k cq.Key, _ cq.Queue, b cq.Bounds) error {
+				other, err := maxOf(dst, k)
+				if err == nil && b.Max > other {
+					f := queueFinding(CodeMaxDiffers, k, fmt.Sprintf("the %s side goes to %d, the %s side only to %d: it was written after the cutover", m.state.From, b.Max, m.state.To, other))
+					f.QueueOffset = other
+					found.Add(f)
+				}
+				return err
 			})
-		}
+		})
+	})
+	if err != nil {
+		return err
 	}
 	if found.Len() == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,7 +57,7 @@ const (
 )
 
 // Plan looks at the store and says what there is, how much, how long it will take and which space it needs.
-func (m *Migrator) Plan() (_ *Plan, err error) {
+func (m *Migrator) Plan(ctx context.Context) (_ *Plan, err error) {
 	p := &Plan{
 		Root: m.dir.Root, Phase: m.state.Phase, From: m.from(), To: m.opt.To, RocksLayout: m.dir.RocksLayout, CQFileSize: m.dir.CQFileSize,
 		LogMin: m.dir.Log.MinOffset(), LogEnd: -1, LogBytes: m.dir.Log.Size(),
@@ -74,12 +75,12 @@ func (m *Migrator) Plan() (_ *Plan, err error) {
 		p.LogEnd = end
 	}
 	if m.dir.found(p.From) {
-		if err := m.planSource(p); err != nil {
+		if err := m.reading(p.From, func(s cq.Store) error { return m.planSource(ctx, p, s) }); err != nil {
 			return nil, err
 		}
 	}
 	if m.dir.found(p.To) {
-		if err := m.planTarget(p); err != nil {
+		if err := m.reading(p.To, func(s cq.Store) error { return m.planTarget(ctx, p, s) }); err != nil {
 			return nil, err
 		}
 	}
@@ -106,33 +107,13 @@ func spaceReason(to cq.Kind, need, free int64) string {
 	return fmt.Sprintf("about %d bytes are needed for the %s side, %d are free", need, to, free)
 }
 
-func (m *Migrator) planSource(p *Plan) (err error) {
-	s, err := m.dir.OpenReader(p.From)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+func (m *Migrator) planSource(ctx context.Context, p *Plan, s cq.Reader) error {
 	topics := make(map[string]bool)
-	for k, err := range s.Queues() {
-		if err != nil {
-			return err
-		}
-		q, ok := s.Queue(k)
-		if !ok {
-			continue
-		}
+	err := eachQueue(ctx, s, &p.Findings, func(k cq.Key, q cq.Queue, b cq.Bounds) error {
 		p.Queues++
 		topics[k.Topic] = true
 		if k.IsLMQ() {
 			p.LightQueues++
-		}
-		b, err := q.Bounds()
-		if errors.Is(err, cq.ErrCorrupt) {
-			p.Findings.Add(Finding{Code: CodeBadQueue, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
-			continue
-		}
-		if err != nil {
-			return err
 		}
 		p.Units += b.Max - b.Min
 		if b.Empty() {
@@ -143,10 +124,19 @@ func (m *Migrator) planSource(p *Plan) (err error) {
 				Text: fmt.Sprintf("slot %d points to [%d, %d), the log ends at %d", b.Max-1, b.LastPhyOffset, b.MaxPhyOffset, p.LogEnd),
 			})
 		}
-	}
+		return nil
+	})
 	p.Topics = len(topics)
 	m.warnTopics(p, topics)
-	return nil
+	return err
+}
+
+func (m *Migrator) planTarget(ctx context.Context, p *Plan, s cq.Reader) error {
+	return eachQueue(ctx, s, &p.Findings, func(_ cq.Key, _ cq.Queue, b cq.Bounds) error {
+		p.TargetQueues++
+		p.TargetUnits += b.Max - b.Min
+		return nil
+	})
 }
 
 // warnTopics tells about topics that a RocketMQ broker would not find in its topic table: ten minutes after its start, one
@@ -181,32 +171,4 @@ const maxNamedTopics = 10
 func systemTopic(t string) bool {
 	return strings.HasPrefix(t, message.SystemPrefix) || strings.HasPrefix(t, message.LMQPrefix) ||
 		t == message.TopicSchedule || t == message.TopicTransHalf || t == message.TopicTransOpHalf
-}
-
-func (m *Migrator) planTarget(p *Plan) (err error) {
-	s, err := m.dir.OpenReader(p.To)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	for k, err := range s.Queues() {
-		if err != nil {
-			return err
-		}
-		q, ok := s.Queue(k)
-		if !ok {
-			continue
-		}
-		p.TargetQueues++
-		b, err := q.Bounds()
-		if errors.Is(err, cq.ErrCorrupt) {
-			p.Findings.Add(Finding{Code: CodeBadQueue, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		p.TargetUnits += b.Max - b.Min
-	}
-	return nil
 }

@@ -260,7 +260,7 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	dq, ok := v.dst.Queue(p.key)
 	if !ok {
 		if sb.Max > 0 {
-			v.find(p.key, Finding{Code: CodeOnlyInSource, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("the %s side lacks it (%d units)", v.target, sb.Max-sb.Min)})
+			v.find(p.key, queueFinding(CodeOnlyInSource, p.key, fmt.Sprintf("the %s side lacks it (%d units)", v.target, sb.Max-sb.Min)))
 		}
 		return nil
 	}
@@ -270,11 +270,11 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	}
 	ahead := v.targetAhead && db.Max > sb.Max
 	if db.Max != sb.Max && !ahead {
-		v.find(p.key, Finding{Code: CodeMaxDiffers, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("max offset %d on the %s side, %d on the %s side", sb.Max, v.source, db.Max, v.target)})
+		v.find(p.key, queueFinding(CodeMaxDiffers, p.key, fmt.Sprintf("max offset %d on the %s side, %d on the %s side", sb.Max, v.source, db.Max, v.target)))
 	}
 	// A queue with nothing readable has no min to speak of but its max.
 	if db.Min != sb.Min && (!ahead || !sb.Empty()) {
-		v.find(p.key, Finding{Code: CodeMinDiffers, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("min offset %d on the %s side, %d on the %s side", sb.Min, v.source, db.Min, v.target)})
+		v.find(p.key, queueFinding(CodeMinDiffers, p.key, fmt.Sprintf("min offset %d on the %s side, %d on the %s side", sb.Min, v.source, db.Min, v.target)))
 	}
 	if db.MinPhyOffset != sb.MinPhyOffset && (!ahead || !sb.Empty()) {
 		v.find(p.key, Finding{Code: CodeMinPhyDiffer, QueueOffset: sb.Min, PhyOffset: sb.MinPhyOffset, Text: fmt.Sprintf("min physical offset %d on the %s side, %d on the %s side", sb.MinPhyOffset, v.source, db.MinPhyOffset, v.target)})
@@ -302,7 +302,7 @@ func (w *comparer) bad(p *proof, err error) error {
 	if !errors.Is(err, cq.ErrCorrupt) {
 		return err
 	}
-	w.v.find(p.key, Finding{Code: CodeBadQueue, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
+	w.v.find(p.key, badQueue(p.key, err))
 	return nil
 }
 
@@ -401,7 +401,7 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	p.bounds = b
 	light := p.key.IsLMQ() && v.target == cq.KindRocks
 	if !light && !built(v.m.state.BuiltQueues, p.key) && !v.targetAhead {
-		v.find(p.key, Finding{Code: CodeOnlyInTarget, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)})
+		v.find(p.key, queueFinding(CodeOnlyInTarget, p.key, fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)))
 		return nil
 	}
 	if err := w.units(ctx, p, q, q, b.Max); err != nil {

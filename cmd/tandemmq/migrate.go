@@ -110,7 +110,7 @@ func (r *migration) report(v any, human func(w io.Writer)) error {
 }
 
 func (r *migration) plan() error {
-	p, err := r.m.Plan()
+	p, err := r.m.Plan(r.ctx)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (r *migration) runAll() error {
 	if st := r.m.State(); st.Phase == migrate.PhaseCutover && string(st.To) == r.c.String("to") {
 		return r.cutover() // says that there is nothing to do
 	}
-	p, err := r.m.Plan()
+	p, err := r.m.Plan(r.ctx)
 	if err != nil {
 		return err
 	}

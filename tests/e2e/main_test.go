@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,26 +20,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	if binDir, err = os.MkdirTemp("", "tandemmq-e2e-"); err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(binDir)
-	if err = os.Chmod(binDir, 0o755); err != nil {
-		return 0, err
-	}
-	if tandemmq, err = golden.Build(binDir); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	golden.Main(m, func(b *golden.Binary, dir string) error {
+		tandemmq, binDir = b, dir
+		return nil
+	})
 }
 
 // Sizes of the sample stores: small files, so that there are several of each kind.

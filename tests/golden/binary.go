@@ -118,3 +118,29 @@ func (b *Binary) Dump(tb testing.TB, dir, kind string) Dump {
 	require.NoError(tb, err, "dump of %s queues", kind)
 	return e
 }
+
+// Main builds tandemmq for the tests of a package, runs them and ends the process: the whole of a TestMain. prepare gets the
+// binary, and the directory it lies in, which everybody can read and which goes when the tests have run.
+func Main(m *testing.M, prepare func(b *Binary, dir string) error) {
+	code := 1
+	defer func() { os.Exit(code) }()
+	fail := func(err error) bool {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return err != nil
+	}
+	dir, err := os.MkdirTemp("", "tandemmq-test-")
+	if fail(err) {
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if fail(os.Chmod(dir, 0o755)) {
+		return
+	}
+	b, err := Build(dir)
+	if fail(err) || fail(prepare(b, dir)) {
+		return
+	}
+	code = m.Run()
+}

@@ -1,7 +1,6 @@
 package golden_test
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,19 +14,10 @@ import (
 var tandemmq *golden.Binary
 
 func TestMain(m *testing.M) {
-	code := 1
-	defer func() { os.Exit(code) }()
-	dir, err := os.MkdirTemp("", "tandemmq-golden-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if tandemmq, err = golden.Build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return
-	}
-	code = m.Run()
+	golden.Main(m, func(b *golden.Binary, _ string) error {
+		tandemmq = b
+		return nil
+	})
 }
 
 // The stores are all there and no manifest lost a line on its way: RocketMQ counted the messages, so do we.

@@ -3,8 +3,6 @@
 package interop
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"github.com/tandemq/tandemmq/tests/golden"
@@ -16,21 +14,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code := 1
-	defer func() { os.Exit(code) }()
-	dir, err := os.MkdirTemp("", "tandemmq-interop-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if tandemmq, err = golden.Build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return
-	}
-	if storeCheck, err = buildStoreCheck(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return
-	}
-	code = m.Run()
+	golden.Main(m, func(b *golden.Binary, _ string) (err error) {
+		tandemmq = b
+		storeCheck, err = buildStoreCheck()
+		return err
+	})
 }
