@@ -67,6 +67,10 @@ type phase struct {
 	done  atomic.Int64
 	total atomic.Int64 // 0: unknown
 
+	// final is what describe says for good once the phase ended: the bar stays on the screen, and is drawn again, while
+	// later phases run.
+	final atomic.Pointer[string]
+
 	line struct {
 		sync.Mutex
 		last time.Time
@@ -119,6 +123,12 @@ func (p *progress) endPhase() {
 	if ph == nil {
 		return
 	}
+	elapsed := p.now().Sub(ph.start)
+	final := ph.describeAt(elapsed)
+	if ph.nothingToTell() {
+		final = "done in " + round(elapsed).String()
+	}
+	ph.final.Store(&final)
 	switch p.mode {
 	case progressBars:
 		if done, total := ph.done.Load(), ph.total.Load(); done > 0 && done >= total {
@@ -128,13 +138,16 @@ func (p *progress) endPhase() {
 		}
 		ph.bar.Wait()
 	case progressLines:
-		elapsed := p.now().Sub(ph.start)
+		if ph.nothingToTell() {
+			fmt.Fprintf(p.w, "%s: %s\n", ph.name, final)
+			return
+		}
 		fmt.Fprintf(p.w, "%s: %s in %s%s\n", ph.name, amount(ph.done.Load(), ph.unit), round(elapsed), ph.rateText(elapsed, " (", ")"))
 	}
 }
 
 func (ph *phase) update(done int64) {
-	if ph.p.mode == progressSilent {
+	if ph.p.mode == progressSilent || ph.final.Load() != nil {
 		return
 	}
 	ph.first.CompareAndSwap(-1, done)
@@ -161,9 +174,27 @@ func (ph *phase) update(done int64) {
 	}
 }
 
-// describe says how far the phase is, how fast it goes and how long it will take.
+// nothingToTell holds for a phase that never said how far it is, and for one of unknown total that counted nothing: its
+// zero would read as if no work had been done.
+func (ph *phase) nothingToTell() bool {
+	return ph.first.Load() < 0 || ph.done.Load() == 0 && ph.total.Load() <= 0
+}
+
+// describe says how far the phase is, how fast it goes and how long it will take; of an ended one, how far it came.
 func (ph *phase) describe() string {
-	done, total, elapsed := ph.done.Load(), ph.total.Load(), ph.p.now().Sub(ph.start)
+	if final := ph.final.Load(); final != nil {
+		return *final
+	}
+	return ph.describeAt(ph.p.now().Sub(ph.start))
+}
+
+// describeAt is describe after that much time. Where neither the total nor what is done is known, the time itself is all
+// there is to show that the work goes on.
+func (ph *phase) describeAt(elapsed time.Duration) string {
+	done, total := ph.done.Load(), ph.total.Load()
+	if total <= 0 && done == 0 {
+		return round(elapsed).String()
+	}
 	if total <= 0 {
 		return amount(done, ph.unit) + ph.rateText(elapsed, ", ", "")
 	}

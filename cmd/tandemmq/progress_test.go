@@ -73,6 +73,64 @@ func TestProgressLinesTotalTooLow(t *testing.T) {
 	require.Contains(t, out.String(), "verify: 25 of 25 units (100.0%)\n")
 }
 
+// A phase that counted nothing says how long it took, never "0 B".
+func TestProgressLinesNothingCounted(t *testing.T) {
+	var out bytes.Buffer
+	clock := &stepClock{t: time.Unix(1000, 0)}
+	p := newProgress(&out, progressLines)
+	p.now = clock.now
+	p.Phase("backfill", 0, "bytes")
+	clock.t = clock.t.Add(27 * time.Millisecond)
+	p.Phase("compare", 4, "queues")
+	clock.t = clock.t.Add(2 * time.Second)
+	update := p.Phase("compact", 0, "bytes")
+	clock.t = clock.t.Add(90 * time.Second)
+	update(0)
+	late := p.Phase("flush", 5, "units")
+	update(1 << 20) // its phase is over
+	late(0)
+	p.Finish()
+	clock.t = clock.t.Add(time.Minute)
+	late(5)
+
+	require.Equal(t, `backfill ...
+backfill: done in 27ms
+compare: 4 queues to do
+compare: done in 2s
+compact ...
+compact: 1m30s
+compact: done in 1m30s
+flush: 5 units to do
+flush: 0 units in 0s
+`, out.String())
+}
+
+// The bars of ended phases are drawn again with every refresh: they say what they said at the end. One that has nothing
+// to count shows its time.
+func TestProgressBarTexts(t *testing.T) {
+	var out bytes.Buffer
+	clock := &stepClock{t: time.Unix(1000, 0)}
+	p := newProgress(&out, progressBars)
+	p.now = clock.now
+	p.bars = mpb.New(mpb.WithOutput(&out), mpb.WithManualRefresh(make(chan any)))
+	defer p.Finish()
+
+	update := p.Phase("backfill", 1000, "units")
+	backfill := p.current
+	update(0)
+	clock.t = clock.t.Add(10 * time.Second)
+	update(1000)
+	p.Phase("compact", 0, "bytes")
+	compact := p.current
+	clock.t = clock.t.Add(90 * time.Second)
+	update(10)
+	require.Equal(t, "1,000 of 1,000 units (100.0%), 100 units/s", backfill.describe())
+	require.Equal(t, "1m30s", compact.describe())
+	p.Phase("flush", 0, "bytes")
+	clock.t = clock.t.Add(time.Hour)
+	require.Equal(t, "done in 1m30s", compact.describe())
+}
+
 func TestProgressSilent(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, progressSilent)
