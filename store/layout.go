@@ -3,11 +3,13 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 )
@@ -84,19 +86,20 @@ func (l Layout) RocksDir(r RocksLayout) string {
 const currentFile = "CURRENT"
 
 // FindRocks tells where the store's RocksDB consume queues are: where a regular file CURRENT lies. found is false when
-// there is none. A store with one in both places is one that RocketMQ refuses, and an error here.
+// there is none. A store with one in both places is one that RocketMQ refuses, and an error here. A place that holds
+// other files of a database but no CURRENT is a *RemnantsError, whatever the other place holds.
 //
 // Source: RocksDBConsumeQueueStore constructor, 5.5.0.
 func (l Layout) FindRocks() (dir string, layout RocksLayout, found bool, err error) {
 	for _, r := range []RocksLayout{RocksShared, RocksSeparate} {
 		st, err := os.Stat(filepath.Join(l.RocksDir(r), currentFile))
-		if missing(err) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !missing(err) {
 			return "", "", false, fmt.Errorf("look for RocksDB consume queues: %w", err)
 		}
-		if !st.Mode().IsRegular() {
+		if err != nil || !st.Mode().IsRegular() {
+			if err := l.checkRemnants(r); err != nil {
+				return "", "", false, err
+			}
 			continue
 		}
 		if found {
@@ -106,6 +109,74 @@ func (l Layout) FindRocks() (dir string, layout RocksLayout, found bool, err err
 		dir, layout, found = l.RocksDir(r), r, true
 	}
 	return dir, layout, found, nil
+}
+
+// RemnantsError tells of a directory with files of a RocksDB database and without CURRENT, the file that names the
+// manifest in use. RocksDB, told to create what is missing, takes such a directory for an empty one and begins anew. A
+// creation or a removal of a database that was cut short leaves the same.
+type RemnantsError struct {
+	Dir    string
+	Layout RocksLayout
+	File   string // name of one such file, the first in byte order
+}
+
+func (e *RemnantsError) Error() string {
+	return fmt.Sprintf("look for RocksDB consume queues: directory %s has files of a RocksDB database (%s) but its file %s is missing: restore that file, or move the database's files away if nothing in it is needed",
+		e.Dir, e.File, currentFile)
+}
+
+// checkRemnants looks for a MANIFEST or an SST file in a place that has no CURRENT. Directories are topics, whatever their
+// names are.
+func (l Layout) checkRemnants(r RocksLayout) error {
+	dir, first := l.RocksDir(r), ""
+	err := readDir(dir, func(e fs.DirEntry) error {
+		name := e.Name()
+		if !strings.HasPrefix(name, "MANIFEST-") && !strings.HasSuffix(name, ".sst") || first != "" && name > first {
+			return nil
+		}
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.Mode().IsRegular() {
+			first = name
+		} else if err != nil && !missing(err) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for RocksDB consume queues: %w", err)
+	}
+	if first != "" {
+		return &RemnantsError{Dir: dir, Layout: r, File: first}
+	}
+	return nil
+}
+
+// readDirChunk is how many entries of a directory are read at a time: one of a million topics is not held in memory.
+const readDirChunk = 1024
+
+// readDir calls fn with the entries of dir, in no order, until it answers an error. A missing dir has none.
+func readDir(dir string, fn func(fs.DirEntry) error) error {
+	d, err := os.Open(dir)
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }() // only read
+	for {
+		entries, err := d.ReadDir(readDirChunk)
+		for _, e := range entries {
+			if err := fn(e); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // HasAbort tells whether the store was left without a clean end.
@@ -171,7 +242,8 @@ func walkQueueTree(dir string, visit func(topic string) bool) error {
 	return nil
 }
 
-// listDirs returns the names of dir's sub-directories, none when dir is missing.
+// listDirs returns the names of dir's sub-directories, none when dir is missing. Links are followed, as cq/file does: an
+// operator may have moved a topic or a queue to another disk. A link to nowhere is no directory.
 func listDirs(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if missing(err) {
@@ -182,7 +254,12 @@ func listDirs(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() {
+		isDir := e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			st, err := os.Stat(filepath.Join(dir, e.Name()))
+			isDir = err == nil && st.IsDir()
+		}
+		if isDir {
 			names = append(names, e.Name())
 		}
 	}
@@ -196,14 +273,14 @@ func hasSegment(dir string) (bool, error) {
 		return false, fmt.Errorf("list queue files: %w", err)
 	}
 	for _, e := range entries {
-		if _, ok := mappedfile.ParseName(e.Name()); !ok || !e.Type().IsRegular() {
+		if _, ok := mappedfile.ParseName(e.Name()); !ok {
 			continue
 		}
-		st, err := e.Info()
+		st, err := os.Stat(filepath.Join(dir, e.Name())) // follows links: a file may live on another disk
 		if err != nil {
 			return false, fmt.Errorf("list queue files: %w", err)
 		}
-		if st.Size() > 0 {
+		if st.Mode().IsRegular() && st.Size() > 0 {
 			return true, nil
 		}
 	}

@@ -57,6 +57,70 @@ func TestFindRocks(t *testing.T) {
 	}
 }
 
+func TestFindRocksRemnants(t *testing.T) {
+	const shared, separate = "consumequeue", "consumequeue_rocksdb"
+	tests := []struct {
+		name  string
+		files []string
+		dirs  []string
+		want  RocksLayout // "": no remnants
+		file  string
+	}{
+		{name: "manifest, shared", files: []string{shared + "/MANIFEST-000005", shared + "/T/0/00000000000000000000"}, want: RocksShared, file: "MANIFEST-000005"},
+		{name: "tables, separate", files: []string{separate + "/000012.sst", separate + "/000009.sst", separate + "/000011.sst"}, want: RocksSeparate, file: "000009.sst"},
+		{name: "a database in the other place", files: []string{shared + "/CURRENT", shared + "/MANIFEST-000005", separate + "/MANIFEST-000004"}, want: RocksSeparate, file: "MANIFEST-000004"},
+		{name: "a topic called CURRENT", files: []string{shared + "/000009.sst"}, dirs: []string{shared + "/CURRENT"}, want: RocksShared, file: "000009.sst"},
+		{name: "topics called so", dirs: []string{shared + "/MANIFEST-000005", shared + "/a.sst/0"}},
+		{name: "other files of a database", files: []string{separate + "/LOG", separate + "/IDENTITY", separate + "/LOCK", separate + "/archive/000009.sst"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			for _, f := range tt.files {
+				put(t, root, f, "x")
+			}
+			for _, d := range tt.dirs {
+				require.NoError(t, os.MkdirAll(filepath.Join(root, d), 0o755))
+			}
+			l := NewLayout(root)
+			_, _, found, err := l.FindRocks()
+			require.False(t, found)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			var remnants *RemnantsError
+			require.ErrorAs(t, err, &remnants)
+			require.Equal(t, &RemnantsError{Dir: l.RocksDir(tt.want), Layout: tt.want, File: tt.file}, remnants)
+			require.ErrorContains(t, err, "directory "+l.RocksDir(tt.want)+" has files of a RocksDB database ("+tt.file+") but its file CURRENT is missing: restore that file")
+		})
+	}
+}
+
+// Topics, queues and files may be links to another disk.
+func TestQueueTreesFollowLinks(t *testing.T) {
+	const seg = "00000000000000000000"
+	for _, linked := range []string{"T", "T/0", "T/0/" + seg} {
+		t.Run(linked, func(t *testing.T) {
+			root, disk := t.TempDir(), t.TempDir()
+			l := NewLayout(root)
+			for _, tree := range []string{"consumequeue", "batchconsumequeue"} {
+				put(t, root, tree+"/T/0/"+seg, "x")
+				from, to := filepath.Join(root, tree, linked), filepath.Join(disk, tree)
+				require.NoError(t, os.Rename(from, to))
+				require.NoError(t, os.Symlink(to, from))
+				require.NoError(t, os.Symlink(filepath.Join(disk, "nowhere"), filepath.Join(root, tree, "gone")))
+			}
+			has, err := l.HasFileQueues()
+			require.NoError(t, err)
+			require.True(t, has)
+			batch, err := l.BatchTopics()
+			require.NoError(t, err)
+			require.Equal(t, []string{"T"}, batch)
+		})
+	}
+}
+
 func TestHasAbort(t *testing.T) {
 	root := t.TempDir()
 	has, err := NewLayout(root).HasAbort()
