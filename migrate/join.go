@@ -33,6 +33,10 @@ type cursor struct {
 	slot   int64 // next slot to meet
 	// lastPhy is where the last met record starts; units must ascend.
 	lastPhy int64
+	// fromPhy: records that start below it are not this pass's business for this queue.
+	fromPhy int64
+	// had is the queue's max offset before the pass moved it.
+	had int64
 	// numbered counts the numbering notices, of which only the first is reported in full.
 	numbered int64
 
@@ -99,6 +103,7 @@ type join struct {
 	emit    emitFunc
 	// between is called before each record, where every record that ends at or below phy has been emitted whole.
 	between func(phy int64) error
+	light   bool     // the source has light queues, so dispatch to them was on
 	found   Findings // damage
 	notices Findings
 	built   []*cursor
@@ -141,7 +146,8 @@ func (j *join) add(c *cursor) {
 		j.topics[c.key.Topic] = t
 	}
 	t.put(c.key.QueueID, c)
-	c.id = uint32(len(j.cursors))
+	c.id, c.had = uint32(len(j.cursors)), c.bounds.Max
+	j.light = j.light || c.key.IsLMQ()
 	j.cursors = append(j.cursors, c)
 }
 
@@ -169,6 +175,36 @@ func (j *join) seek(phy int64) error {
 		c.slot, c.buf, c.pos = lo, c.buf[:0], 0
 	}
 	return nil
+}
+
+// seekBehind moves every cursor to the first unit that target lacks, and returns the physical offset at which a pass has
+// to begin so that it meets all of them; it is at most from, where what neither side holds begins.
+func (j *join) seekBehind(target cq.Reader, from int64) (int64, error) {
+	var one [1]cq.Unit
+	for _, c := range j.cursors {
+		var has int64
+		if target != nil {
+			var err error
+			if has, err = maxOf(target, c.key); err != nil {
+				return 0, err
+			}
+		}
+		c.slot = max(min(has, c.bounds.Max), c.bounds.Min)
+		c.buf, c.pos = c.buf[:0], 0
+		if c.slot >= c.bounds.Max {
+			c.fromPhy = max(c.bounds.MaxPhyOffset, 0)
+			continue
+		}
+		n, err := c.q.Read(c.slot, one[:])
+		if err != nil {
+			return 0, err
+		}
+		if n == 1 {
+			c.fromPhy = one[0].PhyOffset
+			from = min(from, c.fromPhy)
+		}
+	}
+	return from, nil
 }
 
 // peek returns the unit at the cursor's slot; ok is false when the queue has no more.

@@ -166,21 +166,50 @@ func TestJoinLightQueues(t *testing.T) {
 		require.Equal(t, phy, all[len(all)-1].PhyOffset)
 		return all[len(all)-1]
 	}
-	l.units[light("x")] = append(l.units[light("x")], unit(multi("0,0")), unit(multi("1,1")), unit(multi("2,2")))
+	for _, offsets := range []string{"0,0", "1,1", "2,2"} {
+		u := unit(multi(offsets))
+		l.units[light("x")] = append(l.units[light("x")], u)
+		l.units[light("y")] = append(l.units[light("y")], u)
+	}
 	log := l.open()
 
 	j, rows := joined(t, log, l.source(), -1, joinOptions{})
 	require.Zero(t, j.found.Len(), j.found.First)
 	require.Equal(t, []int64{0, 1, 2}, slots(rows, light("x")))
-	require.Zero(t, j.notices.Len(), "a light queue that does not exist is not asked for")
+	require.Equal(t, []int64{0, 1, 2}, slots(rows, light("y")))
+	require.Zero(t, j.notices.Len(), j.notices.First)
 
-	// One that exists but lacks a unit: multi dispatch was switched on later. Reported, not damage.
-	l.units[light("x")] = l.units[light("x")][1:]
-	l.first[light("x")] = 1
+	all := l.units[light("x")]
+	for name, tc := range map[string]struct {
+		units []cq.Unit
+		first int64
+		code  Code
+	}{
+		"begins late": {all[1:], 1, CodeMissingUnits},
+		"ends early":  {all[:2], 0, CodeSourceBehind},
+	} {
+		l.units[light("x")], l.first[light("x")] = tc.units, tc.first
+		j, _ = joined(t, log, l.source(), -1, joinOptions{})
+		require.Equal(t, []Code{tc.code}, codes(&j.found), name)
+	}
+	l.units[light("x")], l.first[light("x")] = all, 0
+
+	// One light queue is gone, the other tells that dispatch to them was on.
+	y := l.units[light("y")]
+	delete(l.units, light("y"))
+	j, _ = joined(t, log, l.source(), -1, joinOptions{})
+	require.Equal(t, []Code{CodeMissingQueue}, codes(&j.found))
+	j, rows = joined(t, log, l.source(), -1, joinOptions{missing: MissingBuild})
+	require.Zero(t, j.found.Len(), j.found.First)
+	require.Equal(t, []int64{0, 1, 2}, slots(rows, light("y")))
+	require.Equal(t, y[2].PhyOffset, rows[len(rows)-1].unit.PhyOffset)
+
+	// None is there at all: dispatch to them was off. Every record that names one counts.
+	delete(l.units, light("x"))
 	j, rows = joined(t, log, l.source(), -1, joinOptions{})
 	require.Zero(t, j.found.Len(), j.found.First)
-	require.Equal(t, []int64{1, 2}, slots(rows, light("x")))
-	require.Equal(t, map[Code]int64{CodeLMQWithout: 1}, j.notices.Counts)
+	require.Equal(t, map[Code]int64{CodeLMQWithout: 6}, j.notices.Counts)
+	require.Len(t, rows, 3)
 }
 
 func TestJoinMissingQueue(t *testing.T) {
@@ -207,13 +236,13 @@ func TestJoinMissingQueue(t *testing.T) {
 		j, rows := joined(t, log, l.source(), -1, joinOptions{missing: MissingSkip})
 		require.Zero(t, j.found.Len())
 		require.Empty(t, slots(rows, keyB5))
-		require.Equal(t, map[Code]int64{CodeSkippedQueue: 1}, j.notices.Counts)
+		require.Equal(t, map[Code]int64{CodeSkippedQueue: 20}, j.notices.Counts)
 	})
 	t.Run("of a deleted topic", func(t *testing.T) {
 		j, rows := joined(t, log, l.source(), -1, joinOptions{known: map[string]bool{"A": true}})
 		require.Zero(t, j.found.Len(), j.found.First)
 		require.Empty(t, slots(rows, keyB5))
-		require.Equal(t, map[Code]int64{CodeDeletedTopic: 1}, j.notices.Counts)
+		require.Equal(t, map[Code]int64{CodeDeletedTopic: 20}, j.notices.Counts)
 	})
 	t.Run("cannot be built where numbers jump", func(t *testing.T) {
 		l := newTestLog(t)

@@ -17,7 +17,7 @@ func (j *join) record(r *message.Record) error {
 	c := t.get(r.QueueID)
 	if c == nil {
 		var err error
-		if c, err = j.absent(t, r); err != nil {
+		if c, err = j.absent(t, cq.Key{Topic: string(r.Topic), QueueID: r.QueueID}, r.QueueOffset, r); err != nil {
 			return err
 		}
 	}
@@ -41,7 +41,7 @@ func (j *join) topic(name []byte) *topicQueues {
 	}
 	t := j.topics[string(name)]
 	if t == nil {
-		t = &topicQueues{deleted: j.known != nil && !j.known[string(name)]}
+		t = &topicQueues{deleted: j.known != nil && !j.known[string(name)] && !systemTopic(string(name))}
 		j.topics[string(name)] = t
 	}
 	j.last, j.lastTopic = t, string(name)
@@ -49,26 +49,52 @@ func (j *join) topic(name []byte) *topicQueues {
 }
 
 // multi meets a record with the light queues (and other queues) it was dispatched to. Whether the store had multi
-// dispatch on is not in the directory: only queues that exist in the source are asked.
+// dispatch on is not in the directory. A store that holds a light queue had it on: then each one that a record names must
+// be there. A store that holds none at all gets a notice.
 func (j *join) multi(r *message.Record) error {
 	var err error
 	r.MultiDispatch(func(name []byte, queueID int32, queueOffset int64, ok bool) bool {
-		t := j.topics[string(name)]
-		if t == nil || !ok {
+		if !ok {
 			return true
 		}
-		c := t.get(queueID)
-		if c == nil {
-			return true
+		t, light := j.topics[string(name)], bytes.HasPrefix(name, lightPrefix)
+		var c *cursor
+		if t != nil {
+			c = t.get(queueID)
 		}
-		err = j.meet(c, r, queueOffset, true)
+		if c == nil && light {
+			if t == nil {
+				t = &topicQueues{}
+				j.topics[string(name)] = t
+			}
+			c, err = j.absentLight(t, cq.Key{Topic: string(name), QueueID: queueID}, queueOffset, r)
+		}
+		if c != nil && err == nil {
+			err = j.meet(c, r, queueOffset, light)
+		}
 		return err == nil
 	})
 	return err
 }
 
+var lightPrefix = []byte(cq.LMQPrefix)
+
+// absentLight is asked for a light queue that the source does not have.
+func (j *join) absentLight(t *topicQueues, key cq.Key, claimed int64, r *message.Record) (*cursor, error) {
+	if j.light || j.missing == MissingBuild {
+		return j.absent(t, key, claimed, r)
+	}
+	f := queueFinding(CodeLMQWithout, key, fmt.Sprintf("the record at %d names it, but the %s side has no light queues at all: dispatch to them was off", r.PhyOffset, j.kind))
+	f.QueueOffset, f.PhyOffset = claimed, r.PhyOffset
+	j.notices.Add(f)
+	return nil, nil
+}
+
 // meet joins record r, which claims slot claimed of queue c.
 func (j *join) meet(c *cursor, r *message.Record, claimed int64, light bool) error {
+	if r.PhyOffset < c.fromPhy {
+		return nil
+	}
 	u, ok, err := j.peek(c)
 	if err != nil {
 		return err
@@ -148,12 +174,6 @@ func (j *join) missingUnit(c *cursor, r *message.Record, claimed int64, u *cq.Un
 			Text: fmt.Sprintf("slot %d is taken from the log alone: the %s queue ends before it", claimed, j.kind),
 		})
 		return j.fromLog(c, r)
-	case light:
-		j.notices.Add(Finding{
-			Code: CodeLMQWithout, Topic: c.key.Topic, QueueID: c.key.QueueID, QueueOffset: claimed, PhyOffset: r.PhyOffset,
-			Text: fmt.Sprintf("the record at %d names this queue, which holds no unit for it", r.PhyOffset),
-		})
-		return nil
 	case u == nil && r.PhyOffset > c.bounds.LastPhyOffset && claimed >= c.bounds.Max:
 		return j.damage(c, Finding{
 			Code: CodeSourceBehind, QueueOffset: claimed, PhyOffset: r.PhyOffset,
@@ -164,6 +184,12 @@ func (j *join) missingUnit(c *cursor, r *message.Record, claimed int64, u *cq.Un
 			Code: CodeMissingUnits, QueueOffset: claimed, PhyOffset: r.PhyOffset,
 			Text: fmt.Sprintf("the record at %d (slot %d) is in the log, but the queue begins at %d", r.PhyOffset, claimed, c.bounds.Min),
 		})
+	case light:
+		j.notices.Add(Finding{
+			Code: CodeLMQWithout, Topic: c.key.Topic, QueueID: c.key.QueueID, QueueOffset: claimed, PhyOffset: r.PhyOffset,
+			Text: fmt.Sprintf("the record at %d names this queue, which holds no unit for it", r.PhyOffset),
+		})
+		return nil
 	default:
 		j.notices.Add(Finding{
 			Code: CodeSlotTaken, Topic: c.key.Topic, QueueID: c.key.QueueID, QueueOffset: claimed, PhyOffset: r.PhyOffset,
@@ -185,22 +211,24 @@ const (
 
 // absent is asked for a record of a queue that the source does not have. It returns the cursor of a queue to be built,
 // or nil when the record is to be passed over.
-func (j *join) absent(t *topicQueues, r *message.Record) (*cursor, error) {
-	key := cq.Key{Topic: string(r.Topic), QueueID: r.QueueID}
+func (j *join) absent(t *topicQueues, key cq.Key, claimed int64, r *message.Record) (*cursor, error) {
+	// Every record left out counts; the first of a topic is told in full.
 	report := func(code Code, text string) {
-		if !t.skipped {
-			t.skipped = true
-			j.notices.Add(Finding{Code: code, Topic: key.Topic, QueueID: key.QueueID, QueueOffset: r.QueueOffset, PhyOffset: r.PhyOffset, Text: text})
+		if t.skipped {
+			j.notices.Counts[code]++
+			return
 		}
+		t.skipped = true
+		j.notices.Add(Finding{Code: code, Topic: key.Topic, QueueID: key.QueueID, QueueOffset: claimed, PhyOffset: r.PhyOffset, Text: text})
 	}
 	switch {
 	case j.missing == MissingBuild:
-		c := &cursor{key: key, slot: r.QueueOffset, bounds: cq.Bounds{Min: r.QueueOffset, Max: r.QueueOffset, MinPhyOffset: r.PhyOffset, LastPhyOffset: -1}, lastPhy: -1}
+		c := &cursor{key: key, slot: claimed, bounds: cq.Bounds{Min: claimed, Max: claimed, MinPhyOffset: r.PhyOffset, LastPhyOffset: -1}, lastPhy: -1}
 		j.add(c)
 		j.built = append(j.built, c)
 		j.notices.Add(Finding{
-			Code: CodeBuiltQueue, Topic: key.Topic, QueueID: key.QueueID, QueueOffset: r.QueueOffset, PhyOffset: r.PhyOffset,
-			Text: fmt.Sprintf("the %s side has no such queue; it is built from the log, from slot %d on", j.kind, r.QueueOffset),
+			Code: CodeBuiltQueue, Topic: key.Topic, QueueID: key.QueueID, QueueOffset: claimed, PhyOffset: r.PhyOffset,
+			Text: fmt.Sprintf("the %s side has no such queue; it is built from the log, from slot %d on", j.kind, claimed),
 		})
 		return c, nil
 	case t.deleted:
@@ -212,9 +240,9 @@ func (j *join) absent(t *topicQueues, r *message.Record) (*cursor, error) {
 	default:
 		c := &cursor{key: key}
 		return nil, j.damage(c, Finding{
-			Code: CodeMissingQueue, QueueOffset: r.QueueOffset, PhyOffset: r.PhyOffset,
+			Code: CodeMissingQueue, QueueOffset: claimed, PhyOffset: r.PhyOffset,
 			Text: fmt.Sprintf("the record at %d (slot %d) belongs to it, but the %s side has no such queue (--missing-queues build makes it from the log, skip leaves it out)",
-				r.PhyOffset, r.QueueOffset, j.kind),
+				r.PhyOffset, claimed, j.kind),
 		})
 	}
 }
