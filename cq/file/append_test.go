@@ -249,6 +249,35 @@ func TestManyQueuesFewOpen(t *testing.T) {
 	}
 }
 
+// Unflushed queues beyond the limit cost the next one a bounded search for room, not a look at each of them.
+func TestEnteringAFullTableIsBounded(t *testing.T) {
+	s := open(t, t.TempDir(), Options{FileSizeBytes: perFile * 20})
+	s.opened.limit = 10
+	const queues = 5 * stepsPerEntry
+	for id := range int32(queues) {
+		require.NoError(t, s.Append(t.Context(), entries(cq.Key{Topic: "t", QueueID: id}, 0, 1)))
+	}
+	for _, q := range s.opened.ring {
+		q.recent.Store(true)
+	}
+	require.NoError(t, s.Append(t.Context(), entries(cq.Key{Topic: "t", QueueID: queues}, 0, 1)))
+	seen := 0
+	for _, q := range s.opened.ring {
+		if !q.recent.Load() {
+			seen++
+		}
+	}
+	require.LessOrEqual(t, seen, 2*stepsPerEntry, "a new queue enters twice: to look for files, and to make one")
+
+	// Once they are flushed, the entries that follow make up for it.
+	require.NoError(t, s.Flush(t.Context()))
+	for id := range int32(10) {
+		require.NoError(t, s.Append(t.Context(), entries(cq.Key{Topic: "u", QueueID: id}, 0, 1)))
+		require.NoError(t, s.Flush(t.Context()))
+	}
+	require.LessOrEqual(t, len(s.opened.ring), 10)
+}
+
 func TestImportKeepsQueuesWhole(t *testing.T) {
 	importAt := func(s *Store, from, to int64) error {
 		return s.Import(t.Context(), []cq.Run{{Key: testKey, From: from, Units: unitsOf(from, to)}})

@@ -6,6 +6,11 @@ import "sync"
 // units stay beyond it. Mappings have a bound of their own, in internal/mappedfile.
 const maxOpenQueues = 1 << 16
 
+// stepsPerEntry bounds how far the hand goes for one queue that enters. Without a bound every queue beyond the limit would
+// cost a round over all the others, in vain, while those have unflushed units: quadratic in the number of queues. The
+// table grows beyond its limit instead, and each entry after the flush closes up to so many.
+const stepsPerEntry = 64
+
 // openTable knows the queues that hold an open list of files and closes the idle ones when there are too many. Like the
 // table of mappings it evicts by the clock algorithm, so that a reader pays one flag and no lock.
 type openTable struct {
@@ -15,14 +20,15 @@ type openTable struct {
 	hand  int
 }
 
-// enter adds q, which its caller has locked, unless it is there; it closes idle queues until there is room.
+// enter adds q, which its caller has locked, unless it is there; it closes idle queues until there is room, as far as
+// stepsPerEntry goes.
 func (t *openTable) enter(q *queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q.ring >= 0 {
 		return
 	}
-	for tries := 2 * len(t.ring); len(t.ring) >= t.limit && tries > 0; tries-- {
+	for tries := min(2*len(t.ring), stepsPerEntry); len(t.ring) >= t.limit && tries > 0; tries-- {
 		t.stepLocked()
 	}
 	q.ring = len(t.ring)
