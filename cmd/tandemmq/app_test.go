@@ -39,9 +39,9 @@ func TestUsageErrors(t *testing.T) {
 		{"no store to generate", []string{"store", "generate", "--messages", "5"}, "tandemmq: store generate: --store is missing\nsee 'tandemmq store generate --help'\n"},
 		{"stray argument", []string{"store", "dump", "--cq", "file", "/data"}, "tandemmq: store dump: unexpected argument \"/data\"\nsee 'tandemmq store dump --help'\n"},
 		{"value of the wrong kind", []string{"store", "generate", "--store", "x", "--messages", "many"}, "tandemmq: store generate: invalid value \"many\" for flag -messages: parse error\nsee 'tandemmq store generate --help'\n"},
-		{"impossible value", []string{"store", "generate", "--store", "x", "--messages", "0"}, "tandemmq: messages is 0, want 1 to 1099511627776\nsee 'tandemmq store generate --help'\n"},
+		{"impossible value", []string{"store", "generate", "--store", "x", "--messages", "0"}, "tandemmq: --messages 0: want 1 to 1099511627776\nsee 'tandemmq store generate --help'\n"},
 		{"unknown side", []string{"store", "dump", "--store", "x", "--cq", "tape"}, "tandemmq: --cq \"tape\": use file or rocks\nsee 'tandemmq store dump --help'\n"},
-		{"negative limit", []string{"store", "dump", "--store", "x", "--limit", "-1"}, "tandemmq: --limit -1: use 1 or more\nsee 'tandemmq store dump --help'\n"},
+		{"negative limit", []string{"store", "dump", "--store", "x", "--limit", "-1"}, "tandemmq: --limit -1: use 1 or more, or 0 for all\nsee 'tandemmq store dump --help'\n"},
 		{"negative queue", []string{"store", "dump", "--store", "x", "--queue", "-1"}, "tandemmq: --queue -1: use a queue id, 0 or more\nsee 'tandemmq store dump --help'\n"},
 		{"no such help", []string{"help", "nothing"}, "tandemmq: no command \"nothing\"; did you mean \"completion\"?\nsee 'tandemmq --help'\n"},
 	}
@@ -159,10 +159,43 @@ func TestGenerateAndDump(t *testing.T) {
 	require.Zero(t, code)
 	require.Equal(t, 2, strings.Count(stdout, "\n"))
 
+	plain := stdout
+	code, stdout, _ = runApp(t, "store", "dump", "--store", dir, "--queues-only", "--json", "--limit", "0")
+	require.Zero(t, code)
+	require.Equal(t, plain, stdout)
+	for _, none := range [][]string{{"--topic", "nosuch"}, {"--queue", "7"}, {"--topic", "sample_0", "--queue", "7"}} {
+		code, stdout, stderr = runApp(t, append([]string{"store", "dump", "--store", dir}, none...)...)
+		require.Zero(t, code)
+		require.Empty(t, stdout)
+		require.Equal(t, "warning: no queue matches\n", stderr)
+	}
+
 	code, stdout, stderr = runApp(t, "store", "generate", "--store", dir)
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "tandemmq: generate store: "+dir+" is not empty")
+}
+
+// Whatever the options' own check finds is told by the flag that the user typed.
+func TestGenerateFaultsNameFlags(t *testing.T) {
+	want := "tandemmq: "
+	args := []string{"store", "generate", "--store", "x"}
+	for i, f := range []struct{ flag, want string }{
+		{"messages", "want 1 to 1099511627776"}, {"topics", "want 1 to 1000000"}, {"queues", "want 1 to 65536"},
+		{"body", "want 0 to 4194304"}, {"tags", "want 0 to 1000000"}, {"keys", "want 0 to 64"}, {"lmq", "want 0 to 1000000"},
+		{"start-ms", "want 1 to 1125899906842624"}, {"cq-file-size", "want 20 to 1073741824"},
+		{"commitlog-size", "want 4096 to 1073741824"},
+	} {
+		if i > 0 {
+			want += "; "
+		}
+		args = append(args, "--"+f.flag+"=-7")
+		want += "--" + f.flag + " -7: " + f.want
+	}
+	code, stdout, stderr := runApp(t, args...)
+	require.Equal(t, 2, code)
+	require.Empty(t, stdout)
+	require.Equal(t, want+"\nsee 'tandemmq store generate --help'\n", stderr)
 }
 
 func TestGenerateJSON(t *testing.T) {

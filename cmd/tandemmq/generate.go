@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -49,7 +50,7 @@ func runGenerate(c *cli.Context) error {
 		CommitLogFileBytes: c.Int64("commitlog-size"), QueueFileBytes: c.Int64("cq-file-size"),
 	}
 	if err := o.Validate(); err != nil {
-		return usageError("%v", err)
+		return usageError("%s", flagFaults(err))
 	}
 	p := newProgress(c.App.ErrWriter, chooseProgress(c.App.ErrWriter, c.Bool("json") || c.Bool("quiet")))
 	defer p.Finish()
@@ -71,4 +72,23 @@ func runGenerate(c *cli.Context) error {
 	_, err = fmt.Fprintf(c.App.Writer, "Store %s: %s messages in %s queues (%s units), %s of log, made in %s\n", c.String("store"),
 		thousands(rep.Messages), thousands(int64(rep.Queues)), thousands(rep.Units), byteSize(rep.MaxPhyOffset), round(elapsed))
 	return err
+}
+
+// generateFlags maps what GenerateOptions.Validate calls a field to the flag that sets it.
+var generateFlags = map[string]string{
+	"messages": "messages", "topics": "topics", "queues per topic": "queues", "body bytes": "body", "tags": "tags", "keys": "keys",
+	"light queues": "lmq", "start time in ms": "start-ms", "queue file bytes": "cq-file-size", "commit log file bytes": "commitlog-size",
+}
+
+// flagFaults puts the faults that GenerateOptions.Validate found, "FIELD is VALUE, want ...", into the words of the command
+// line: "--FLAG VALUE: want ...". A fault of another shape stays as it is.
+func flagFaults(err error) string {
+	faults := strings.Split(err.Error(), "\n")
+	for i, fault := range faults {
+		field, rest, _ := strings.Cut(fault, " is ")
+		if value, want, ok := strings.Cut(rest, ", "); ok && generateFlags[field] != "" {
+			faults[i] = fmt.Sprintf("--%s %s: %s", generateFlags[field], value, want)
+		}
+	}
+	return strings.Join(faults, "; ")
 }

@@ -37,8 +37,9 @@ store that a broker has open is refused.
 			&cli.StringFlag{Name: "cq", Usage: "`SIDE` to read the queues from: file or rocks (default: the only one there is, or the one in use after a migration)"},
 			&cli.StringFlag{Name: "topic", Usage: "print the queues of this `TOPIC` alone"},
 			&cli.IntFlag{Name: "queue", Value: -1, Usage: "print queues of this `ID` alone", DefaultText: "all"},
-			&cli.Int64Flag{Name: "limit", Usage: "print at most `N` messages of each queue", DefaultText: "all"},
+			&cli.Int64Flag{Name: "limit", Usage: "print at most `N` messages of each queue; 0: all", DefaultText: "all"},
 			&cli.BoolFlag{Name: "queues-only", Usage: "print no messages"},
+			&cli.BoolFlag{Name: "json", Usage: "changes nothing: the output is JSON lines anyway"},
 		},
 		Action: runDump,
 	}
@@ -49,7 +50,7 @@ const maxProblemLines = 10
 
 func runDump(c *cli.Context) (err error) {
 	if c.Int64("limit") < 0 {
-		return usageError("--limit %d: use 1 or more", c.Int64("limit"))
+		return usageError("--limit %d: use 1 or more, or 0 for all", c.Int64("limit"))
 	}
 	if q := c.Int("queue"); c.IsSet("queue") && (q < 0 || q > 1<<31-1) {
 		return usageError("--queue %d: use a queue id, 0 or more", q)
@@ -83,6 +84,9 @@ func runDump(c *cli.Context) (err error) {
 	})
 	if rep.Bad > 0 || rep.Unreadable > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "warning: %s units point to no record, %s slots hold no unit\n", thousands(rep.Bad), thousands(rep.Unreadable))
+	}
+	if err == nil && rep.Queues == 0 && (c.String("topic") != "" || c.IsSet("queue")) {
+		fmt.Fprintln(c.App.ErrWriter, "warning: no queue matches")
 	}
 	return err
 }
