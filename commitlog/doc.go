@@ -5,7 +5,7 @@
 //
 // A record is told by its size, its magic, lengths that add up, and a PhyOffset that equals the place where it stands; the
 // last keeps the records inside another record's body, and bytes left over from a truncated log, from being taken for
-// records (W5, W6, W20 of the format notes). No record crosses the end of a file: where the next one would not leave 8
+// records (W5, W6, W20, see docs/format/known-faults.md). No record crosses the end of a file: where the next one would not leave 8
 // bytes behind it, a filler announces all bytes to the end of the file and the record goes to the next one.
 //
 // # Basics

@@ -138,7 +138,7 @@ var endCases = []struct {
 		records: 1, kind: EndCorrupt, offset: 4096 + 140, next: 8192, ends: EndClean,
 	},
 	{
-		name: "records of another place behind the end", // what W5 and W6 of the format notes leave
+		name: "records of another place behind the end", // what W5 and W6 leave, see docs/format/known-faults.md
 		build: func(b *builder) {
 			m := testMessage(77, 10)
 			p, err := m.AppendTo(nil)

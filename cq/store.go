@@ -7,7 +7,7 @@ import (
 )
 
 // Reader serves any number of goroutines, beside one Appender. Nothing in it creates a queue or writes a byte: asking for
-// an unknown queue leaves no trace on disk or in memory (F17, F27 of the format notes).
+// an unknown queue leaves no trace on disk or in memory (W17, F27, see docs/format/known-faults.md).
 type Reader interface {
 	// Kind names the store.
 	Kind() Kind

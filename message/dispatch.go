@@ -9,8 +9,8 @@ import "bytes"
 //	otherwise                                     TagsHash of TAGS, 0 without TAGS
 //
 // A DELAY on that topic which is no 32-bit decimal number counts as absent, so the hash is returned. 5.5.0 instead takes the
-// whole record for unreadable there, loses it at dispatch and, at the next clean start, cuts the log at it (W48 of the format
-// notes); no unit of such a record exists that ours could differ from. DispatchRequest reports it as BadProperty.
+// whole record for unreadable there, loses it at dispatch and, at the next clean start, cuts the log at it (W48, see
+// docs/format/known-faults.md); no unit of such a record exists that ours could differ from. DispatchRequest reports it as BadProperty.
 //
 // Source: CommitLog.checkMessageAndReturnSize, DefaultMessageStore.computeDeliverTimestamp, 5.5.0.
 func (r *Record) TagsCode(levels *DelayLevels) int64 {
@@ -113,7 +113,7 @@ func (r *Record) DispatchRequest(levels *DelayLevels) DispatchRequest {
 //	queueID      0 for a %LMQ% name, the record's for another (upstream: also for %LMQ% names while enableLmq is off)
 //	queueOffset  0 when !ok
 //	ok           false: the name is empty, or the offset is no 64-bit decimal number or negative. Skip and count this one; the
-//	             others are good (upstream dispatches such a record over and over, W4 of the format notes)
+//	             others are good (upstream dispatches such a record over and over: W4, see docs/format/known-faults.md)
 //
 // Nothing is yielded when the topic is not eligible (MultiDispatchEligible), when either property is absent or blank, or when the lists differ in length. Empty elements at the end of a list do not count, those before do: an
 // offset list "5," for two names has length 1.

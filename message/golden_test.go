@@ -55,7 +55,7 @@ func goldenCases(t testing.TB) map[string]struct {
 	a3.Topic, a3.QueueID, a3.Body, a3.StoreTimestampMs = "T", 3, []byte("v6"), 0x1a22935da97
 	a3.BornHost = hostOf("[2001:db8::1]:4567")
 	a4.Topic, a4.Body = RetryPrefix+strings.Repeat("g", 121), []byte("x")
-	// Of A4 the format notes give size, magic and topic length; the rest is laid out here by hand.
+	// Of A4 only size, magic and topic length are known from RocketMQ; the rest is laid out here by hand.
 	a4Raw := `000000dd daa320ab 0cdc1683 00000000 00000000 0000000000000000 0000000000000000 00000000
 		0000018bcfe56800 0a010203000011d7 0000000000000000 0a09080700002a9f 00000000 0000000000000000
 		00000001 78 0080` + hex.EncodeToString([]byte(a4.Topic)) + `0000`
