@@ -43,6 +43,10 @@ func (m *Migrator) Backfill(ctx context.Context) (*BackfillResult, error) {
 	if m.state.Phase == PhaseCutover || m.state.Phase == PhaseRollingBack {
 		reasons = append(reasons, fmt.Sprintf("the migration from %s to %s is %s: use rollback", m.state.From, m.state.To, m.state.Phase))
 	}
+	if side, ok := m.state.Active(); ok && side == m.opt.To && !m.opt.Restart {
+		reasons = append(reasons, fmt.Sprintf("reads belong to the %s side already (the migration from %s to %s is %s); --restart begins one in this direction all the same",
+			side, m.state.From, m.state.To, m.state.Phase))
+	}
 	if len(reasons) > 0 {
 		return nil, &RefusedError{Step: "backfill", Reasons: reasons}
 	}
@@ -85,9 +89,14 @@ type fill struct {
 	join     joinOptions
 	begin    Event // applied before the first write; default EventBackfillStart
 
+	rollback bool // the target is the old side, which may hold more than the source, and must not be overwritten
+	fromLog  bool // from == to: the side is brought up from the log alone
+	dry      bool // only look whether the fill would begin
+
 	begun   bool // the target may have been written
 	target  Target
 	drop    []cq.Key
+	written int64
 	j       *join
 	res     BackfillResult
 	chunk   chunk
@@ -108,6 +117,9 @@ func (f *fill) run(ctx context.Context) (_ *BackfillResult, err error) {
 		f.begin = EventBackfillStart
 	}
 	source, err := m.dir.OpenReader(f.from)
+	if err != nil && f.rollback {
+		err = fmt.Errorf("%w; where the %s side is lost, --from-log brings the %s side up from the log alone", err, f.from, f.to)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,13 +140,21 @@ func (f *fill) run(ctx context.Context) (_ *BackfillResult, err error) {
 	if err := f.checkTarget(ctx, source); err != nil {
 		return nil, err
 	}
-	if len(f.drop) > 0 {
+	if len(f.drop) > 0 && !f.rollback {
 		resumeAt = -1
 	}
-	if err := f.checkSpace(resumeAt); err != nil {
-		return nil, err
+	if f.fromLog {
+		resumeAt = -1
 	}
-	if resumeAt >= 0 {
+	if err := f.checkSpace(resumeAt); err != nil || f.dry {
+		return &f.res, err
+	}
+	switch {
+	case f.rollback:
+		if resumeAt, err = f.seekRollback(resumeAt); err != nil {
+			return nil, err
+		}
+	case resumeAt >= 0:
 		if err := j.seek(resumeAt); err != nil {
 			return nil, err
 		}
@@ -151,7 +171,7 @@ func (f *fill) run(ctx context.Context) (_ *BackfillResult, err error) {
 	if err != nil {
 		return nil, f.abandon(err)
 	}
-	f.res.LogEnd, f.res.Records, f.res.Units, f.res.Queues = end, j.records, j.units, len(j.cursors)
+	f.res.LogEnd, f.res.Records, f.res.Units, f.res.Queues = end, j.records, f.written, len(j.cursors)
 	f.res.Notices = j.notices
 	f.res.Load = time.Since(start)
 
@@ -188,52 +208,6 @@ func (f *fill) different(found *Findings) error {
 	return &DifferentError{Step: f.step, Findings: found, Advice: "the " + string(f.from) + " queues were not touched"}
 }
 
-// checkTarget looks, without writing, for what the target holds and the source does not.
-func (f *fill) checkTarget(ctx context.Context, source cq.Reader) error {
-	m := f.m
-	if !m.dir.found(f.to) || f.join.extendFromLog {
-		return nil // on the way back the old side may be ahead, from the log; the comparison proves it against the log
-	}
-	var found Findings
-	err := m.reading(f.to, func(target cq.Store) error {
-		return eachQueue(ctx, target, &found, func(k cq.Key, tq cq.Queue, tb cq.Bounds) error {
-			sq, ok := source.Queue(k)
-			switch {
-			case ok:
-				sb, err := sq.Bounds()
-				if err != nil || tb.Max <= sb.Max {
-					return err
-				}
-				fd := queueFinding(CodeMaxDiffers, k, fmt.Sprintf("the %s side goes to %d, the %s side only to %d", f.to, tb.Max, f.from, sb.Max))
-				fd.QueueOffset, fd.Where = sb.Max, tq.Where(sb.Max)
-				found.Add(fd)
-			case k.IsLMQ() && f.to == cq.KindRocks:
-				f.j.notices.Add(queueFinding(CodeKeptTarget, k, "a light queue that only RocksDB holds: kept"))
-				return nil
-			case built(m.state.BuiltQueues, k):
-				return nil
-			default:
-				found.Add(queueFinding(CodeOnlyInTarget, k, fmt.Sprintf("only the %s side holds it, with %d units", f.to, tb.Max-tb.Min)))
-			}
-			f.drop = append(f.drop, k)
-			return nil
-		})
-	})
-	if err != nil {
-		return err
-	}
-	if found.Counts[CodeBadQueue] > 0 {
-		return &DifferentError{Step: f.step, Findings: &found, Advice: fmt.Sprintf("the %s side is damaged; nothing was changed. Move it away and repeat", f.to)}
-	}
-	if found.Len() > 0 && !m.opt.ReplaceTarget {
-		return &DifferentError{
-			Step: f.step, Findings: &found,
-			Advice: fmt.Sprintf("the %s side holds more than the %s side, so it is not plainly older; nothing was changed. If the %s side is right, repeat with --replace-target", f.to, f.from, f.from),
-		}
-	}
-	return nil
-}
-
 func built(list []string, k cq.Key) bool {
 	for _, b := range list {
 		if b == k.String() {
@@ -256,11 +230,15 @@ func (f *fill) pass(ctx context.Context, resumeAt int64) (int64, error) {
 		return nil
 	}
 	j.emit = func(c *cursor, slot int64, u cq.Unit) error {
+		if f.fromLog && slot < c.had {
+			return nil // it is there, and now proven
+		}
 		if c.chunkCount == 0 {
 			c.chunkFrom = slot
 			f.chunk.touched = append(f.chunk.touched, c)
 		}
 		c.chunkCount++
+		f.written++
 		f.chunk.units = append(f.chunk.units, u)
 		f.chunk.owners = append(f.chunk.owners, c.id)
 		return nil
@@ -371,6 +349,7 @@ func (f *fill) finish(ctx context.Context) (err error) {
 		}
 	}()
 	if f.begin == EventBackfillStart {
+		m.state.TargetCreated = false // from here on it may hold what others wrote
 		if err := m.advance(EventBackfillEnd, fmt.Sprintf("%d units up to %d", f.res.Units, f.res.LogEnd)); err != nil {
 			return err
 		}
@@ -410,13 +389,15 @@ func (f *fill) abandon(cause error) error {
 		return cause
 	}
 	m := f.m
+	m.state.BackfilledTo = -1
+	if err := m.state.save(m.dir.StateDir); err != nil {
+		return errors.Join(cause, err)
+	}
 	if m.state.TargetCreated {
-		if err := m.dir.RemoveTarget(f.to); err != nil {
+		if err := m.removeTarget(f.to); err != nil {
 			return errors.Join(cause, err)
 		}
-		m.dir.setFound(f.to, false)
 	}
-	m.state.BackfilledTo = -1
 	return errors.Join(cause, m.advance(EventBackfillCancel, de.Findings.Summary()))
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -36,12 +35,13 @@ type certLine struct {
 	Min          int64  `json:"min"`
 	Max          int64  `json:"max"`
 	MinPhyOffset int64  `json:"minPhyOffset"`
-	CRC          uint32 `json:"cqCrc32"` // CRC-32 over the 20-byte units of [min, max)
-	Side         string `json:"side"`    // "both", or "target"
+	MaxPhyOffset int64  `json:"maxPhyOffset"` // end of the last record
+	CRC          uint32 `json:"cqCrc32"`      // CRC-32 over the 20-byte units of [min, max)
+	Side         string `json:"side"`         // "both", or "target"
 }
 
 func (p *proof) line() certLine {
-	return certLine{p.key.Topic, p.key.QueueID, p.bounds.Min, p.bounds.Max, p.bounds.MinPhyOffset, p.crc, p.side}
+	return certLine{p.key.Topic, p.key.QueueID, p.bounds.Min, p.bounds.Max, p.bounds.MinPhyOffset, p.bounds.MaxPhyOffset, p.crc, p.side}
 }
 
 // writeLines writes the queue lines of a certificate, sorted by topic and queue id.
@@ -114,27 +114,57 @@ func (v *verification) changedSince(was *Fingerprint, now Fingerprint) []string 
 
 const maxNamedQueues = 10
 
-func (v *verification) changedQueues() []string {
+// readCertificate loads the queue lines of the last verification.
+func (v *verification) readCertificate() (map[cq.Key]certLine, error) {
 	path := filepath.Join(v.m.dir.StateDir, CertificateFileName)
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return []string{"the certificate file is gone"}
-	}
 	if err != nil {
-		return []string{err.Error()}
+		return nil, fmt.Errorf("read certificate: %w", err)
 	}
 	defer f.Close()
 	old := make(map[cq.Key]certLine)
 	dec := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
 	for {
 		var l certLine
-		if err := dec.Decode(&l); err != nil {
-			if !errors.Is(err, io.EOF) {
-				return []string{fmt.Sprintf("the certificate %s cannot be read: %v", path, err)}
-			}
-			break
+		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
+			return old, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read certificate %s: %w", path, err)
 		}
 		old[cq.Key{Topic: l.Topic, QueueID: l.QueueID}] = l
+	}
+}
+
+// lostSince lists queues of the source that hold less than they held when they were verified.
+func (v *verification) lostSince(src cq.Reader) *Findings {
+	lost := &Findings{}
+	old, err := v.readCertificate()
+	if err != nil {
+		lost.Add(Finding{Code: CodeBadQueue, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
+		return lost
+	}
+	logMin := v.m.dir.Log.MinOffset()
+	for k, l := range old {
+		if l.Side != "both" || l.Min >= l.Max {
+			continue
+		}
+		now, err := maxOf(src, k)
+		switch {
+		case err != nil:
+			lost.Add(badQueue(k, err))
+		case now >= l.Max:
+		case now == 0 && l.MaxPhyOffset <= logMin: // all of it has expired, and RocketMQ removed the queue
+		default:
+			lost.Add(queueFinding(CodeMaxDiffers, k, fmt.Sprintf("the %s side went to %d when it was verified, and goes to %d now", v.source, l.Max, now)))
+		}
+	}
+	return lost
+}
+
+func (v *verification) changedQueues() []string {
+	old, err := v.readCertificate()
+	if err != nil {
+		return []string{err.Error()}
 	}
 	var r []string
 	n := 0

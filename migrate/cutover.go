@@ -84,52 +84,6 @@ func nextStep(p Phase) string {
 	}
 }
 
-// Rollback gives reads back to the side the migration came from. First that side is brought up to the log's end: what
-// was written since the cutover is taken from the other side, and from the log where that side ends before it; then
-// both are compared in full. With commit false it only says whether it is possible.
-func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, error) {
-	start := time.Now()
-	res := &CutoverResult{DryRun: !commit, Active: m.state.From}
-	switch m.state.Phase {
-	case PhaseRolledBack:
-		res.Nothing, res.DryRun = true, false
-		return res, m.conf(res)
-	case PhaseCutover, PhaseRollingBack:
-	default:
-		return nil, &RefusedError{Step: "rollback", Reasons: []string{fmt.Sprintf("the migration is %s: reads never left the %s side", m.state.Phase, m.sideNow())}}
-	}
-	if r := m.preconditions(m.state.To); len(r) > 0 {
-		return nil, &RefusedError{Step: "rollback", Reasons: r}
-	}
-	if !commit {
-		return res, m.conf(res)
-	}
-	f := &fill{
-		m: m, step: "rollback", from: m.state.To, to: m.state.From, begin: EventRollbackStart,
-		join: joinOptions{known: m.dir.KnownTopics, missing: m.opt.Missing, extendFromLog: true, acceptTornTail: m.opt.AcceptTornTail},
-	}
-	b, err := f.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	res.Backfill = *b
-	v := &verification{m: m, step: "rollback", source: m.state.To, target: m.state.From, samples: m.opt.Samples, targetAhead: true}
-	vr, err := v.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	res.Queues, res.Units, res.Notices = vr.Queues, vr.Units, vr.Notices
-	res.Notices.Merge(&b.Notices)
-	if err := m.logicsPosition(ctx, m.state.From); err != nil {
-		return nil, err
-	}
-	if err := m.advance(EventRollbackEnd, fmt.Sprintf("%d units added, %d compared", b.Units, vr.Units)); err != nil {
-		return nil, err
-	}
-	res.Elapsed = time.Since(start)
-	return res, m.conf(res)
-}
-
 func (m *Migrator) sideNow() cq.Kind {
 	if k, ok := m.state.Active(); ok {
 		return k

@@ -20,8 +20,8 @@
 //
 // # What is damage and what is not
 //
-// RocketMQ 5.5.0 leaves logs in which two records claim one slot, or in which a queue is shifted by one (F1, F5 of the
-// format notes). Such numbering is kept as it is and reported as a notice. What stops a migration is damage: a unit
+// RocketMQ 5.5.0 leaves logs in which two records claim one slot, or in which a queue is shifted by one (F1, F5 in
+// docs/format/known-faults.md). Such numbering is kept as it is and reported as a notice. What stops a migration is damage: a unit
 // that points to no record of its queue, a wrong size, wrong tags, missing units, a missing queue. Finding lists them.
 //
 // # Goroutines

@@ -47,6 +47,7 @@ const (
 	CodeSkippedQueue Code = "skipped-queue"  // a missing queue left out on request
 	CodeBuiltQueue   Code = "built-queue"    // a missing queue built from the log on request
 	CodeFromLog      Code = "from-log"       // a unit taken from the log alone because the source ends before the log
+	CodeSideRemoved  Code = "side-removed"   // the side that was left at the cutover is not there any more
 	CodeKeptTarget   Code = "kept-in-target" // a light queue that only the target has (combineCQUseRocksdbForLmq)
 )
 

@@ -92,6 +92,8 @@ type Options struct {
 	Missing MissingQueues
 	// AcceptTornTail treats bytes after the last record that are no record as the end of the log.
 	AcceptTornTail bool
+	// FromLog lets a rollback do without the side that reads belong to: what the old side lacks is made from the log.
+	FromLog bool
 	// ReplaceTarget lets the backfill drop queues (and stale units) that only the target has.
 	ReplaceTarget bool
 	// Restart begins the backfill anew instead of resuming.

@@ -80,8 +80,9 @@ func (m *Migrator) Plan(ctx context.Context) (_ *Plan, err error) {
 		}
 	}
 	if m.dir.found(p.To) {
-		if err := m.reading(p.To, func(s cq.Store) error { return m.planTarget(ctx, p, s) }); err != nil {
-			return nil, err
+		err := m.reading(p.To, func(s cq.Store) error { return m.planTarget(ctx, p, s) })
+		if err != nil && !(m.opt.Restart && m.opt.ReplaceTarget) {
+			return nil, unreadable(err, p.To)
 		}
 	}
 	p.DiskNeeded = diskNeeded(p.To, p.Units, int64(p.Queues))

@@ -24,6 +24,10 @@ const (
 	PhaseRolledBack  Phase = "rolled-back"  // reads belong to the old side again
 )
 
+var phases = []Phase{
+	PhaseAbsent, PhasePlanned, PhaseBackfilling, PhaseVerifying, PhaseVerified, PhaseDiverged, PhaseCutover, PhaseRollingBack, PhaseRolledBack,
+}
+
 // Event is what happened to a migration.
 type Event string
 

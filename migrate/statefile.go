@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // File names inside the state directory (<root>/tandemmq).
@@ -33,6 +34,9 @@ func LoadState(dir string) (*State, error) {
 	}
 	if s.Version != stateVersion {
 		return nil, fmt.Errorf("read migration state %s: version %d, this tool knows version %d", path, s.Version, stateVersion)
+	}
+	if !slices.Contains(phases, s.Phase) {
+		return nil, fmt.Errorf("read migration state %s: unknown phase %q", path, s.Phase)
 	}
 	return &s, nil
 }

@@ -37,11 +37,10 @@ type VerifyResult struct {
 // Errors: *RefusedError (no complete backfill to verify), *DifferentError (exit code 3), others (I/O).
 func (m *Migrator) Verify(ctx context.Context) (*VerifyResult, error) {
 	if m.done() {
-		if reasons := m.preconditions(m.state.From); len(reasons) > 0 {
+		if reasons := m.preconditions(m.state.To); len(reasons) > 0 {
 			return nil, &RefusedError{Step: "verify", Reasons: reasons}
 		}
-		v := &verification{m: m, step: "verify", source: m.state.From, target: m.state.To, samples: m.opt.Samples, targetAhead: true, after: true}
-		return v.run(ctx)
+		return m.verifyAfter(ctx)
 	}
 	if reasons := m.verifiable(); len(reasons) > 0 {
 		return nil, &RefusedError{Step: "verify", Reasons: reasons}
@@ -140,8 +139,11 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 	}
 	if v.found.Len() > 0 {
 		advice := fmt.Sprintf("reads stay with the %s side. If it is right, run backfill --restart; the log decides in doubt", v.source)
-		if v.after {
+		switch {
+		case v.after:
 			advice = adviceOvertaken
+		case v.step == "rollback":
+			advice = fmt.Sprintf("reads stay with the %s side. If it is right, repeat with --replace-target: it makes these queues of the %s side anew", v.source, v.target)
 		}
 		return nil, &DifferentError{Step: v.step, Findings: &v.found, Advice: advice}
 	}
@@ -200,7 +202,7 @@ func (v *verification) list() error {
 func (v *verification) compareAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	update := v.m.opt.Progress.Phase("compare", int64(len(v.proofs)), "queues")
+	update := v.m.opt.Progress.Phase(v.step, int64(len(v.proofs)), "queues")
 	var next, done atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -400,7 +402,7 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	}
 	p.bounds = b
 	light := p.key.IsLMQ() && v.target == cq.KindRocks
-	if !light && !built(v.m.state.BuiltQueues, p.key) && !v.targetAhead {
+	if !light && !built(v.m.state.BuiltQueues, p.key) && !v.targetAhead && !b.Empty() {
 		v.find(p.key, queueFinding(CodeOnlyInTarget, p.key, fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)))
 		return nil
 	}
@@ -412,6 +414,12 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 
 // againstLog decodes the record behind every step-th unit of [from, to), and behind the last.
 func (w *comparer) againstLog(ctx context.Context, k cq.Key, q cq.Queue, from, to, step int64) error {
+	before := int64(-1)
+	if b, err := q.Bounds(); err == nil && from > b.Min { // nothing but a hole hides the unit below from
+		if n, err := q.Read(from-1, w.a[:1]); err == nil && n == 1 {
+			before = w.a[0].PhyOffset
+		}
+	}
 	for slot := from; slot < to; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -426,6 +434,11 @@ func (w *comparer) againstLog(ctx context.Context, k cq.Key, q cq.Queue, from, t
 		if err := w.record(k, q, slot, w.a[0]); err != nil {
 			return err
 		}
+		if phy := w.a[0].PhyOffset; phy <= before {
+			w.v.find(k, Finding{Code: CodeBadRecord, QueueOffset: slot, PhyOffset: phy, Text: fmt.Sprintf("slot %d points to %d, an earlier slot to %d: units must ascend", slot, phy, before), Where: q.Where(slot)})
+			return nil
+		}
+		before = w.a[0].PhyOffset
 		if slot == to-1 {
 			break
 		}

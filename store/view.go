@@ -62,7 +62,7 @@ func OpenView(root string, o ViewOptions) (v *View, err error) {
 
 func (v *View) openQueues(o ViewOptions) error {
 	dir, _, hasRocks, err := v.Layout.FindRocks()
-	if err != nil {
+	if err != nil && o.Kind != cq.KindFile { // whoever wants the files can have them, whatever became of RocksDB
 		return err
 	}
 	var s cq.Store

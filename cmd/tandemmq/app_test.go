@@ -181,9 +181,15 @@ func TestGenerateFaultsNameFlags(t *testing.T) {
 	want := "tandemmq: "
 	args := []string{"store", "generate", "--store", "x"}
 	for i, f := range []struct{ flag, want string }{
-		{"messages", "want 1 to 1099511627776"}, {"topics", "want 1 to 1000000"}, {"queues", "want 1 to 65536"},
-		{"body", "want 0 to 4194304"}, {"tags", "want 0 to 1000000"}, {"keys", "want 0 to 64"}, {"lmq", "want 0 to 1000000"},
-		{"start-ms", "want 1 to 1125899906842624"}, {"cq-file-size", "want 20 to 1073741824"},
+		{"messages", "want 1 to 1099511627776"},
+		{"topics", "want 1 to 1000000"},
+		{"queues", "want 1 to 65536"},
+		{"body", "want 0 to 4194304"},
+		{"tags", "want 0 to 1000000"},
+		{"keys", "want 0 to 64"},
+		{"lmq", "want 0 to 1000000"},
+		{"start-ms", "want 1 to 1125899906842624"},
+		{"cq-file-size", "want 20 to 1073741824"},
 		{"commitlog-size", "want 4096 to 1073741824"},
 	} {
 		if i > 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 const migrateHelp = `Moves the consume queues of a stopped store between mapped files and RocksDB, with proof before the switch and a way
-back after it. The source queues are never written. Each step can be killed at any moment and repeated.
+back after it. A migration never writes the queues it comes from; only a rollback does. Each step can be killed at any moment and repeated.
 
 The usual way, which plans, backfills and verifies, and cuts over only with --yes:
 
@@ -38,7 +38,7 @@ func migrateCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			step("run", "plan, backfill, verify and, with --yes, cut over",
 				"Does the whole migration. Without --yes it stops after the verification and leaves reads where they are.",
-				append(append(source, write...), yes), (*migration).runAll),
+				append(append(source, write...), &cli.BoolFlag{Name: "yes", Usage: "cut over when verified; without this reads stay where they are"}), (*migration).runAll),
 			step("plan", "say what is there, how much, how long it takes and which space it needs", "Writes nothing.", source, (*migration).plan),
 			step("backfill", "fill the target from the log and the source queues",
 				"One sequential pass over the log. A killed backfill goes on where it stopped.", append(source, write...), (*migration).backfill),
@@ -47,7 +47,9 @@ func migrateCommand() *cli.Command {
 			step("cutover", "give reads to the target",
 				"Refused unless verified and nothing changed since: both sides are read again in full.", append(source, yes), (*migration).cutover),
 			step("rollback", "give reads back to the side the migration came from",
-				"First brings that side up to the end of the log, then compares both sides in full.", append(append(source, missingFlag()), yes), (*migration).rollback),
+				"First brings that side up to the end of the log, then compares both sides in full. The only step that writes the side a\nmigration came from.",
+				append(append(source, missingFlag(), replaceFlag("make queues of the old side anew that disagree with the other side, or drop them where it holds none"),
+					&cli.BoolFlag{Name: "from-log", Usage: "do without the side reads belong to (it is damaged or lost): take what the old side lacks from the log alone"}), yes), (*migration).rollback),
 			step("status", "say where the migration stands and who did what", "Takes no lock and writes nothing.", nil, (*migration).status),
 		},
 	}
@@ -74,11 +76,13 @@ func sourceFlags() []cli.Flag {
 func writeFlags() []cli.Flag {
 	return []cli.Flag{
 		missingFlag(),
-		&cli.BoolFlag{Name: "replace-target", Usage: "drop queues of the target that the source does not have or that go on past it"},
-		&cli.BoolFlag{Name: "restart", Usage: "begin the backfill anew instead of resuming it"},
+		replaceFlag("drop queues of the target that the source does not have or that go on past it"),
+		&cli.BoolFlag{Name: "restart", Usage: "begin the backfill anew instead of resuming it; with --replace-target, remove a target that cannot be read"},
 		&cli.IntFlag{Name: "chunk-units", Value: 2_000_000, Usage: "`N` units per import; 64 bytes of memory each", Hidden: true},
 	}
 }
+
+func replaceFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "replace-target", Usage: usage} }
 
 func missingFlag() cli.Flag {
 	return &cli.StringFlag{Name: "missing-queues", Value: string(migrate.MissingRefuse), Usage: "`WHAT` to do about queues that only the log knows: refuse, build or skip"}

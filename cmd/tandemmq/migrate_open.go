@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -109,7 +112,14 @@ func sourceOptions(c *cli.Context, o *migrate.Options) error {
 		return usageError("--missing-queues %q: use refuse, build or skip", o.Missing)
 	}
 	o.AcceptTornTail, o.ReplaceTarget, o.Restart = c.Bool("accept-torn-tail"), c.Bool("replace-target"), c.Bool("restart")
+	o.FromLog = c.Bool("from-log")
 	o.Samples, o.ChunkUnits = c.Int("samples"), c.Int("chunk-units")
+	if c.IsSet("samples") && o.Samples < 1 {
+		return usageError("--samples %d: use 1 or more", o.Samples)
+	}
+	if c.IsSet("chunk-units") && o.ChunkUnits < 1 {
+		return usageError("--chunk-units %d: use 1 or more", o.ChunkUnits)
+	}
 	return nil
 }
 
@@ -136,7 +146,25 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 	default:
 		return nil, usageError("--layout %q: use separate or shared", c.String("layout"))
 	}
+	st, err := migrate.LoadState(l.StateDir())
+	if err != nil {
+		return nil, err
+	}
 	_, found, ok, err := l.FindRocks()
+	if cut := (*store.RemnantsError)(nil); errors.As(err, &cut) {
+		switch {
+		case c.Bool("from-log"):
+			found, ok, err = cut.Layout, true, nil // lost, as said; it is not opened
+		case !discardable(c, st, cut):
+		case c.Command.Name == "plan":
+			found, ok, err = "", false, nil // a backfill will remove it; a plan writes nothing
+		default:
+			if err := removeRocks(cut.Dir); err != nil {
+				return nil, err
+			}
+			_, found, ok, err = l.FindRocks()
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +175,7 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 	if d.FileFound, err = l.HasFileQueues(); err != nil {
 		return nil, err
 	}
-	if d.CQFileSize, err = cqFileSize(c, l, d.FileFound); err != nil {
+	if d.CQFileSize, err = cqFileSize(c, l, d.FileFound, st.CQFileSize); err != nil {
 		return nil, err
 	}
 	s := &sides{l: l, minPhy: max(log.MinOffset(), 0), rocksDir: l.RocksDir(layout), shared: layout == store.RocksShared, fileSize: d.CQFileSize}
@@ -161,11 +189,21 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 	return d, nil
 }
 
+// discardable tells whether a database without its CURRENT may be removed: one that a backfill began to create and did not
+// finish creating, or one that the user gives up.
+func discardable(c *cli.Context, st *migrate.State, cut *store.RemnantsError) bool {
+	mine := st.Phase == migrate.PhaseBackfilling && st.TargetCreated && st.BackfilledTo < 0 && st.To == cq.KindRocks && st.RocksLayout == migrate.RocksLayout(cut.Layout)
+	return mine || c.Bool("restart") && c.Bool("replace-target") && c.String("to") == string(cq.KindRocks)
+}
+
 // cqFileSize reads the size of a queue file off the directory; the flag counts where no file tells.
-func cqFileSize(c *cli.Context, l store.Layout, filesFound bool) (size int64, err error) {
+func cqFileSize(c *cli.Context, l store.Layout, filesFound bool, before int64) (size int64, err error) {
 	asked := c.Int64("cq-file-size")
 	if asked < 20 || asked > 1<<30 {
 		return 0, usageError("--cq-file-size %d: use 20 to %d bytes", asked, 1<<30)
+	}
+	if !filesFound && !c.IsSet("cq-file-size") && before > 0 {
+		return before, nil // what the files had before they were removed
 	}
 	if !filesFound {
 		return (asked + 19) / 20 * 20, nil // RocketMQ rounds up, too
@@ -208,16 +246,34 @@ func (s *sides) rocksOptions(readOnly bool) rocks.Options {
 	return o
 }
 
-// remove takes away a side that a migration created and then gave up. In the shared layout the two kinds lie side by
-// side: RocksDB's are the plain files, the file queues' the directories.
-func (s *sides) remove(kind cq.Kind) error {
-	dir := s.l.ConsumeQueueDir()
+// remove takes away a side that a migration created and then gave up: the files that are RocksDB's, or the queues, and nothing
+// else that lies beside them.
+func (s *sides) remove(kind cq.Kind) (err error) {
 	if kind == cq.KindRocks {
-		if !s.shared {
-			return os.RemoveAll(s.rocksDir)
-		}
-		dir = s.rocksDir
+		return removeRocks(s.rocksDir)
 	}
+	t, err := s.openTarget(cq.KindFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	keys, err := cq.SortedKeys(t)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := t.DropQueue(context.Background(), k); err != nil {
+			return err
+		}
+	}
+	return t.Flush(context.Background())
+}
+
+// rocksFiles are the names of the files that RocksDB makes.
+var rocksFiles = regexp.MustCompile(`^(CURRENT|IDENTITY|LOCK|LOG|LOG\.old\.\d+|MANIFEST-\d+|OPTIONS-\d+(\.dbtmp)?|\d+\.(sst|log|dbtmp|blob))$`)
+
+// removeRocks removes a database's own regular files, and its directory when that is then empty and not a link.
+func removeRocks(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -225,12 +281,20 @@ func (s *sides) remove(kind cq.Kind) error {
 	if err != nil {
 		return err
 	}
+	// CURRENT first: what is left when this is cut off is no database any more, and known as such (store.RemnantsError).
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	if i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "CURRENT" }); i > 0 {
+		entries[0], entries[i] = entries[i], entries[0]
+	}
 	for _, e := range entries {
-		if e.IsDir() == (kind == cq.KindFile) {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if e.Type().IsRegular() && rocksFiles.MatchString(e.Name()) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}
+	}
+	if st, err := os.Lstat(dir); err == nil && st.IsDir() {
+		_ = os.Remove(dir) // fails where something else lies in it
 	}
 	return nil
 }
