@@ -137,6 +137,13 @@ func (f *fill) run(ctx context.Context) (_ *BackfillResult, err error) {
 	if j.found.Len() > 0 {
 		return nil, f.different(&j.found)
 	}
+	if f.to == cq.KindFile {
+		for _, c := range j.cursors {
+			if !fileName(c.key.Topic) {
+				return nil, &RefusedError{Step: f.step, Reasons: []string{nameReason(c.key)}}
+			}
+		}
+	}
 	if err := f.checkTarget(ctx, source); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (m *Migrator) Cutover(ctx context.Context, commit bool) (*CutoverResult, er
 		return nil, &RefusedError{Step: "cutover", Reasons: []string{fmt.Sprintf("the migration is %s, not verified: %s", m.state.Phase, nextStep(m.state.Phase))}}
 	}
 	if m.state.To != m.opt.To {
-		return nil, &RefusedError{Step: "cutover", Reasons: []string{fmt.Sprintf("what is verified is the migration from %s to %s", m.state.From, m.state.To)}}
+		return nil, &RefusedError{Step: "cutover", Reasons: []string{fmt.Sprintf("what is verified is the migration from %s to %s: add --to %s", m.state.From, m.state.To, m.state.To)}}
 	}
 	if r := m.preconditions(m.state.From); len(r) > 0 {
 		return nil, &RefusedError{Step: "cutover", Reasons: r}

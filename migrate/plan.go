@@ -81,7 +81,7 @@ func (m *Migrator) Plan(ctx context.Context) (_ *Plan, err error) {
 	}
 	if m.dir.found(p.To) {
 		err := m.reading(p.To, func(s cq.Store) error { return m.planTarget(ctx, p, s) })
-		if err != nil && !(m.opt.Restart && m.opt.ReplaceTarget) {
+		if anew := m.opt.Restart && m.opt.ReplaceTarget; err != nil && !anew {
 			return nil, unreadable(err, p.To)
 		}
 	}
@@ -113,6 +113,9 @@ func (m *Migrator) planSource(ctx context.Context, p *Plan, s cq.Reader) error {
 	err := eachQueue(ctx, s, &p.Findings, func(k cq.Key, q cq.Queue, b cq.Bounds) error {
 		p.Queues++
 		topics[k.Topic] = true
+		if p.To == cq.KindFile && !fileName(k.Topic) {
+			p.Refusals = append(p.Refusals, nameReason(k))
+		}
 		if k.IsLMQ() {
 			p.LightQueues++
 		}
@@ -138,6 +141,15 @@ func (m *Migrator) planTarget(ctx context.Context, p *Plan, s cq.Reader) error {
 		p.TargetUnits += b.Max - b.Min
 		return nil
 	})
+}
+
+// fileName tells whether a topic can be the name of a directory: RocksDB can hold queues that files cannot.
+func fileName(topic string) bool {
+	return topic != "" && topic != "." && topic != ".." && len(topic) <= 255 && !strings.ContainsAny(topic, "/\x00")
+}
+
+func nameReason(k cq.Key) string {
+	return fmt.Sprintf("queue %s cannot be kept in files: its topic cannot be the name of a directory", k)
 }
 
 // warnTopics tells about topics that a RocketMQ broker would not find in its topic table: ten minutes after its start, one

@@ -69,7 +69,7 @@ func (m *Migrator) verifiable() []string {
 	switch m.state.Phase {
 	case PhaseVerifying, PhaseVerified, PhaseDiverged:
 		if m.state.To != m.opt.To {
-			r = append(r, fmt.Sprintf("the migration under way goes from %s to %s, not to %s", m.state.From, m.state.To, m.opt.To))
+			r = append(r, fmt.Sprintf("the migration under way goes from %s to %s: add --to %s", m.state.From, m.state.To, m.state.To))
 		} else {
 			r = append(r, m.preconditions(m.state.From)...)
 			if !m.dir.found(m.state.To) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -173,10 +174,18 @@ type runResult struct {
 	Backfill *migrate.BackfillResult `json:"backfill,omitempty"`
 	Verify   *migrate.VerifyResult   `json:"verify,omitempty"`
 	Cutover  *migrate.CutoverResult  `json:"cutover,omitempty"`
+	*errorReport
 }
 
-func (r *migration) runAll() error {
+func (r *migration) runAll() (err error) {
 	var res runResult
+	defer func() {
+		if err != nil && r.json && !r.printed && res.Plan != nil {
+			report := errorJSON(err)
+			res.errorReport, r.printed = &report, true
+			err = errors.Join(err, printJSON(r.out, res))
+		}
+	}()
 	say := func(human func(w io.Writer)) {
 		r.prog.Finish()
 		if !r.json {
