@@ -97,10 +97,12 @@ type fill struct {
 	target  Target
 	drop    []cq.Key
 	written int64
-	j       *join
-	res     BackfillResult
-	chunk   chunk
-	imports importer
+	// chunkUnits is how many rows are collected for one import.
+	chunkUnits int
+	j          *join
+	res        BackfillResult
+	chunk      chunk
+	imports    importer
 }
 
 // chunk collects rows in log order.
@@ -185,7 +187,8 @@ func (f *fill) run(ctx context.Context) (_ *BackfillResult, err error) {
 	if err := f.finish(ctx); err != nil {
 		return nil, err
 	}
-	return &f.res, nil
+	res := f.res // not a pointer into f, which holds every queue
+	return &res, nil
 }
 
 // checkSpace refuses a fill that would run out of disk (FR-G08). A resumed one has part of its rows already.
@@ -196,6 +199,10 @@ func (f *fill) checkSpace(resumeAt int64) error {
 	}
 	// The chunks are allocated once, as large as they will be.
 	n := int(min(units, int64(f.m.opt.ChunkUnits)))
+	if len(f.j.cursors) > manyQueues { // their own memory counts then
+		n = min(n, f.m.opt.ChunkUnits/4)
+	}
+	f.chunkUnits = max(n, 1)
 	f.chunk.units, f.chunk.owners = make([]cq.Unit, 0, n), make([]uint32, 0, n)
 	if resumeAt >= 0 {
 		return nil
@@ -251,7 +258,7 @@ func (f *fill) pass(ctx context.Context, resumeAt int64) (int64, error) {
 		return nil
 	}
 	j.between = func(phy int64) error {
-		if len(f.chunk.units) < m.opt.ChunkUnits {
+		if len(f.chunk.units) < f.chunkUnits {
 			return nil
 		}
 		return f.hand(ctx, phy)
@@ -316,13 +323,18 @@ func (f *fill) open(ctx context.Context) error {
 	return nil
 }
 
-// publish makes the whole target visible.
+const (
+	publishBatch = 50_000  // queues made visible at once
+	manyQueues   = 200_000 // from here on smaller chunks
+)
+
+// publish makes the whole target visible: queue by queue, and last, with the final batch, up to where it is complete.
 func (f *fill) publish(ctx context.Context, end int64) error {
 	if err := f.open(ctx); err != nil {
 		return err
 	}
 	logMin := f.m.dir.Log.MinOffset()
-	ends := make([]cq.QueueEnd, 0, len(f.j.cursors))
+	ends := make([]cq.QueueEnd, 0, min(len(f.j.cursors), publishBatch))
 	for _, c := range f.j.cursors {
 		b := c.bounds
 		if b.Max <= 0 {
@@ -331,6 +343,12 @@ func (f *fill) publish(ctx context.Context, end int64) error {
 		e := cq.QueueEnd{Key: c.key, Min: b.Min, MinPhyOffset: b.MinPhyOffset, Max: b.Max, LastPhyOffset: max(b.LastPhyOffset, 0)}
 		if b.Empty() {
 			e.Min, e.MinPhyOffset = b.Max, logMin
+		}
+		if len(ends) == publishBatch {
+			if err := f.target.Publish(ctx, ends, -1); err != nil {
+				return err
+			}
+			ends = ends[:0]
 		}
 		ends = append(ends, e)
 	}

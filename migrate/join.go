@@ -117,7 +117,7 @@ type join struct {
 const (
 	aheadBudgetUnits = 1 << 20 // 32 MiB of cq.Unit over all queues
 	maxAhead         = 2048
-	minAhead         = 4
+	minAhead         = 1
 	tickBytes        = 8 << 20
 	maxDamage        = 50 // queues listed when a pass stops on damage
 )

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -22,6 +23,9 @@ import (
 	"github.com/tandemq/tandemmq/store"
 )
 
+// migrateMemory is where the collector begins to work harder in a migrate step, in bytes.
+const migrateMemory = 256 << 20
+
 // withMigration opens the store directory for one migrate step, runs it and closes everything again.
 func withMigration(c *cli.Context, step string, run func(*migration) error) (err error) {
 	r := &migration{
@@ -29,6 +33,9 @@ func withMigration(c *cli.Context, step string, run func(*migration) error) (err
 		prog: newProgress(c.App.ErrWriter, chooseProgress(c.App.ErrWriter, c.Bool("json") || c.Bool("quiet"))),
 	}
 	defer r.prog.Finish()
+	// The heap is allowed to grow to twice what is live: on stores with many queues that doubles what matters. Soft: where more
+	// is live, more is used.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(migrateMemory))
 	defer func() {
 		if errors.Is(err, context.Canceled) {
 			err = errors.New("interrupted; repeat the command and it goes on where it stopped")
