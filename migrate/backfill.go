@@ -219,7 +219,11 @@ func (f *fill) checkSpace(resumeAt int64) error {
 }
 
 func (f *fill) different(found *Findings) error {
-	return &DifferentError{Step: f.step, Findings: found, Advice: "the " + string(f.from) + " queues were not touched"}
+	d := &DifferentError{Step: f.step, Findings: found}
+	if !f.rollback && !f.fromLog {
+		d.Advice = fmt.Sprintf("the %s queues were not touched", f.from)
+	}
+	return d
 }
 
 func built(list []string, k cq.Key) bool {
@@ -374,6 +378,7 @@ func (f *fill) finish(ctx context.Context) (err error) {
 		}
 	}()
 	if f.begin == EventBackfillStart {
+		m.state.Missing = f.join.missing
 		m.state.TargetCreated = false // from here on it may hold what others wrote
 		if err := m.advance(EventBackfillEnd, fmt.Sprintf("%d units up to %d", f.res.Units, f.res.LogEnd)); err != nil {
 			return err

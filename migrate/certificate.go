@@ -115,8 +115,8 @@ func (v *verification) changedSince(was *Fingerprint, now Fingerprint) []string 
 const maxNamedQueues = 10
 
 // readCertificate loads the queue lines of the last verification.
-func (v *verification) readCertificate() (map[cq.Key]certLine, error) {
-	path := filepath.Join(v.m.dir.StateDir, CertificateFileName)
+func readCertificate(stateDir string) (map[cq.Key]certLine, error) {
+	path := filepath.Join(stateDir, CertificateFileName)
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read certificate: %w", err)
@@ -138,7 +138,7 @@ func (v *verification) readCertificate() (map[cq.Key]certLine, error) {
 // lostSince lists queues of the source that hold less than they held when they were verified.
 func (v *verification) lostSince(src cq.Reader) *Findings {
 	lost := &Findings{}
-	old, err := v.readCertificate()
+	old, err := readCertificate(v.m.dir.StateDir)
 	if err != nil {
 		lost.Add(Finding{Code: CodeBadQueue, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
 		return lost
@@ -162,7 +162,7 @@ func (v *verification) lostSince(src cq.Reader) *Findings {
 }
 
 func (v *verification) changedQueues() []string {
-	old, err := v.readCertificate()
+	old, err := readCertificate(v.m.dir.StateDir)
 	if err != nil {
 		return []string{err.Error()}
 	}

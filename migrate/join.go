@@ -85,6 +85,8 @@ type joinOptions struct {
 	known map[string]bool
 	// missing says what to do about queues that the source lacks.
 	missing MissingQueues
+	// light says that the store had light queues, whether or not the source has one.
+	light bool
 	// extendFromLog lets a queue that ends before the log be continued from the records' own numbers (rollback).
 	extendFromLog bool
 	// acceptTornTail treats bytes behind the last record that are no record as the log's end.
@@ -103,7 +105,6 @@ type join struct {
 	emit    emitFunc
 	// between is called before each record, where every record that ends at or below phy has been emitted whole.
 	between func(phy int64) error
-	light   bool     // the source has light queues, so dispatch to them was on
 	found   Findings // damage
 	notices Findings
 	built   []*cursor

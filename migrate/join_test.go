@@ -264,6 +264,26 @@ func TestJoinExtendsFromLog(t *testing.T) {
 	require.EqualValues(t, 20, j.topics["A"].get(0).bounds.Max)
 }
 
+// A topic deleted and made anew: the log alone cannot tell which of its records count, so a queue is not continued from it.
+func TestJoinDoesNotExtendOverRestartedNumbers(t *testing.T) {
+	l := newTestLog(t)
+	fillLog(l, 60)
+	l.put(msg{topic: "A", queue: 0, offset: 0, noUnit: true})
+	j, _ := joined(t, l.open(), l.source(), -1, joinOptions{extendFromLog: true})
+	require.Equal(t, []Code{CodeSourceBehind}, codes(&j.found))
+}
+
+// Nothing of the old queue is left in the log, nor of what came between: the queue goes on behind the gap.
+func TestJoinExtendsOverExpiredGap(t *testing.T) {
+	l := newTestLog(t)
+	l.put(msg{topic: "A", queue: 0, offset: 30, noUnit: true})
+	l.put(msg{topic: "A", queue: 0, offset: 31, noUnit: true})
+	l.units[keyA0], l.first[keyA0] = nil, 20 // empty but advanced to 20
+	j, rows := joined(t, l.open(), l.source(), -1, joinOptions{extendFromLog: true})
+	require.Zero(t, j.found.Len(), j.found.First)
+	require.Equal(t, []int64{30, 31}, slots(rows, keyA0))
+}
+
 // Delivery times depend on the broker's messageDelayLevel, which is not in the directory: the stored one is kept.
 func TestJoinKeepsDeliveryTimes(t *testing.T) {
 	l := newTestLog(t)

@@ -174,6 +174,16 @@ func (j *join) missingUnit(c *cursor, r *message.Record, claimed int64, u *cq.Un
 			Text: fmt.Sprintf("slot %d is taken from the log alone: the %s queue ends before it", claimed, j.kind),
 		})
 		return j.fromLog(c, r)
+	case u == nil && j.extendFromLog && c.bounds.Empty() && c.slot == c.had && claimed > c.slot:
+		// What lay between has expired from the log; nothing readable is on this side of the gap.
+		c.slot = claimed
+		return j.missingUnit(c, r, claimed, nil, light)
+	case u == nil && j.extendFromLog && claimed < c.slot && r.PhyOffset > c.bounds.LastPhyOffset:
+		return j.damage(c, Finding{
+			Code: CodeSourceBehind, QueueOffset: claimed, PhyOffset: r.PhyOffset,
+			Text: fmt.Sprintf("the record at %d numbers itself %d, below the queue's end %d: the topic was deleted and made anew, and the log alone cannot tell which of its records count",
+				r.PhyOffset, claimed, c.slot),
+		})
 	case u == nil && r.PhyOffset > c.bounds.LastPhyOffset && claimed >= c.bounds.Max:
 		return j.damage(c, Finding{
 			Code: CodeSourceBehind, QueueOffset: claimed, PhyOffset: r.PhyOffset,

@@ -79,9 +79,9 @@ func (m *Migrator) Plan(ctx context.Context) (_ *Plan, err error) {
 			return nil, err
 		}
 	}
-	if m.dir.found(p.To) {
+	if anew := m.opt.Restart && m.opt.ReplaceTarget; m.dir.found(p.To) && !anew {
 		err := m.reading(p.To, func(s cq.Store) error { return m.planTarget(ctx, p, s) })
-		if anew := m.opt.Restart && m.opt.ReplaceTarget; err != nil && !anew {
+		if err != nil {
 			return nil, unreadable(err, p.To)
 		}
 	}

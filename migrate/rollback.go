@@ -31,7 +31,11 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 	if m.opt.FromLog {
 		from = m.state.From
 	}
-	if r := m.preconditions(from); len(r) > 0 {
+	r := m.preconditions(from)
+	if m.opt.FromLog && !m.dir.found(from) {
+		r = r[:len(r)-1] // all of it can come from the log
+	}
+	if len(r) > 0 {
 		if !m.opt.FromLog && !m.dir.found(from) {
 			r = append(r, fmt.Sprintf("where the %s side is lost, --from-log brings the %s side up from the log alone", m.state.To, m.state.From))
 		}
@@ -40,6 +44,12 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 	f := &fill{
 		m: m, step: "rollback", from: from, to: m.state.From, begin: EventRollbackStart, rollback: !m.opt.FromLog, fromLog: m.opt.FromLog, dry: !commit,
 		join: joinOptions{known: m.dir.KnownTopics, missing: m.opt.Missing, extendFromLog: true, acceptTornTail: m.opt.AcceptTornTail},
+	}
+	if m.opt.FromLog {
+		var err error
+		if f.join.light, err = m.hadLightQueues(); err != nil {
+			return nil, err
+		}
 	}
 	b, err := f.run(ctx)
 	if err != nil {
@@ -61,6 +71,21 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 	}
 	res.Elapsed = time.Since(start)
 	return res, m.conf(res)
+}
+
+// hadLightQueues tells whether light queues were verified here: then the old side's having none does not mean that dispatch to
+// them was off.
+func (m *Migrator) hadLightQueues() (bool, error) {
+	queues, err := readCertificate(m.dir.StateDir)
+	if err != nil {
+		return false, err
+	}
+	for k := range queues {
+		if k.IsLMQ() {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // compareBack proves the old side before reads go back to it.
@@ -85,7 +110,11 @@ func (m *Migrator) compareBack(ctx context.Context, res *CutoverResult) error {
 // prove walks the log against one side alone: every unit has its record, every record that owes a unit has one.
 func (m *Migrator) prove(ctx context.Context, step string, side cq.Kind) (j *join, err error) {
 	err = m.reading(side, func(s cq.Store) error {
-		j, err = newJoin(ctx, m.dir.Log, s, joinOptions{known: m.dir.KnownTopics, missing: m.opt.Missing, acceptTornTail: m.opt.AcceptTornTail})
+		missing := m.opt.Missing
+		if missing == MissingRefuse && m.state.Missing == MissingSkip {
+			missing = MissingSkip // as was said when the queues were moved
+		}
+		j, err = newJoin(ctx, m.dir.Log, s, joinOptions{known: m.dir.KnownTopics, missing: missing, acceptTornTail: m.opt.AcceptTornTail})
 		if err != nil {
 			return err
 		}

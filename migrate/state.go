@@ -98,6 +98,8 @@ type State struct {
 	TargetCreated bool `json:"targetCreated,omitempty"`
 	// BackfilledTo: every record that ends at or below it has its rows durably in the target. -1 before the first chunk.
 	BackfilledTo int64 `json:"backfilledTo"`
+	// Missing is what the backfill was told about queues that the source lacks.
+	Missing MissingQueues `json:"missingQueues,omitempty"`
 	// BuiltQueues lists queues that the source lacks and that were built from the log alone.
 	BuiltQueues []string `json:"builtQueues,omitempty"`
 	// Notices counts what the join reported without stopping, by code.

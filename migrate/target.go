@@ -38,6 +38,7 @@ func (f *fill) checkTarget(ctx context.Context, source cq.Reader) error {
 	var advice string
 	switch {
 	case (err != nil || bad.Len() > 0) && remove:
+		m.state.TargetCreated = true
 		return m.removeTarget(f.to) // it cannot even be read: away with it, as asked
 	case err != nil && !f.rollback:
 		return unreadable(err, f.to)
@@ -108,6 +109,11 @@ func (f *fill) judgeOldSide(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Findi
 	sb, err := sq.Bounds()
 	if err != nil {
 		return none, err
+	}
+	if !tb.Empty() && !sb.Empty() && tb.Min > sb.Min {
+		fd := queueFinding(CodeMissingUnits, k, fmt.Sprintf("it begins at %d on the %s side, at %d on the %s side: its first files are missing", tb.Min, f.to, sb.Min, f.from))
+		fd.QueueOffset, fd.Where = sb.Min, tq.Where(sb.Min)
+		return fd, nil
 	}
 	from, to := max(sb.Min, tb.Min), min(sb.Max, tb.Max)
 	if from >= to {

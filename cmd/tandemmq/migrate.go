@@ -44,7 +44,7 @@ func migrateCommand() *cli.Command {
 			step("backfill", "fill the target from the log and the source queues",
 				"One sequential pass over the log. A killed backfill goes on where it stopped.", append(source, write...), (*migration).backfill),
 			step("verify", "compare both sides, every queue and every unit, and decode sampled records",
-				"Writes the certificate that cutover asks for.", source, (*migration).verify),
+				"Writes the certificate that cutover asks for. After a cutover it writes nothing.", append(source, missingFlag()), (*migration).verify),
 			step("cutover", "give reads to the target",
 				"Refused unless verified and nothing changed since: both sides are read again in full.", append(source, yes), (*migration).cutover),
 			step("rollback", "give reads back to the side the migration came from",

@@ -162,14 +162,16 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 		switch {
 		case c.Bool("from-log"):
 			found, ok, err = cut.Layout, true, nil // lost, as said; it is not opened
-		case !discardable(c, st, cut):
-		case c.Command.Name == "plan":
-			found, ok, err = "", false, nil // a backfill will remove it; a plan writes nothing
-		default:
+		case c.Bool("restart") && c.Bool("replace-target"):
+			found, ok, err = cut.Layout, true, nil // the backfill removes it when all else is in order
+		case !unfinished(st, cut):
+		case c.Command.Name == "run" || c.Command.Name == "backfill":
 			if err := removeRocks(cut.Dir); err != nil {
 				return nil, err
 			}
 			_, found, ok, err = l.FindRocks()
+		default:
+			found, ok, err = "", false, nil // the next backfill removes it
 		}
 	}
 	if err != nil {
@@ -196,11 +198,10 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 	return d, nil
 }
 
-// discardable tells whether a database without its CURRENT may be removed: one that a backfill began to create and did not
-// finish creating, or one that the user gives up.
-func discardable(c *cli.Context, st *migrate.State, cut *store.RemnantsError) bool {
-	mine := st.Phase == migrate.PhaseBackfilling && st.TargetCreated && st.BackfilledTo < 0 && st.To == cq.KindRocks && st.RocksLayout == migrate.RocksLayout(cut.Layout)
-	return mine || c.Bool("restart") && c.Bool("replace-target") && c.String("to") == string(cq.KindRocks)
+// unfinished tells whether a database without its CURRENT is one that a backfill began to create and was killed over: nothing is
+// in it.
+func unfinished(st *migrate.State, cut *store.RemnantsError) bool {
+	return st.Phase == migrate.PhaseBackfilling && st.TargetCreated && st.BackfilledTo < 0 && st.To == cq.KindRocks && st.RocksLayout == migrate.RocksLayout(cut.Layout)
 }
 
 // cqFileSize reads the size of a queue file off the directory; the flag counts where no file tells.

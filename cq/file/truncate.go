@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
@@ -168,7 +169,8 @@ func removeQueueDir(tree string, k cq.Key) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
+	// The newest first: cut off in between, what is left is the queue as it once was, not one that begins late.
+	for _, e := range slices.Backward(entries) {
 		if _, ok := mappedfile.ParseName(e.Name()); ok && !e.IsDir() {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err

@@ -97,6 +97,15 @@ func TestRollbackRefusesToOverwrite(t *testing.T) {
 		tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes", "--replace-target")
 		require.Equal(t, want, dump(t, dir, "file"))
 	})
+	t.Run("the first file of a queue is missing", func(t *testing.T) {
+		dir, want := cutOver(t)
+		require.NoError(t, os.Remove(segment(t, queueDir(t, dir, 1, 1), 0)))
+		r := tandemmq.Run(t, "migrate", "rollback", "--store", dir, "--yes")
+		require.Equal(t, 3, r.Code, r.Stdout+r.Stderr)
+		require.Contains(t, r.Stderr, "missing-units")
+		tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes", "--replace-target")
+		require.Equal(t, want, dump(t, dir, "file"))
+	})
 	t.Run("a topic that the new side does not hold", func(t *testing.T) {
 		dir, _ := cutOver(t)
 		require.NoError(t, os.CopyFS(filepath.Join(dir, "consumequeue", "deleted_since"), os.DirFS(filepath.Dir(queueDir(t, dir, 0, 0)))))
@@ -139,6 +148,57 @@ func TestRollbackFromLog(t *testing.T) {
 			require.Equal(t, "rolled-back", phase(t, d))
 		})
 	}
+}
+
+// Both sides are lost: the log is enough, where told so.
+func TestRollbackFromLogAlone(t *testing.T) {
+	dir, want := cutOver(t)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "consumequeue")))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "consumequeue_rocksdb")))
+	r := tandemmq.Run(t, "migrate", "rollback", "--store", dir, "--yes", "--from-log")
+	require.Equal(t, 3, r.Code, r.Stderr)
+	require.Contains(t, r.Stderr, "--missing-queues build")
+	tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes", "--from-log", "--missing-queues", "build")
+	require.Equal(t, want, dump(t, dir, "file"))
+}
+
+// A skipped queue stays skipped: verify after the cutover knows what the migration was told.
+func TestVerifyRemembersSkippedQueues(t *testing.T) {
+	dir := sample(t)
+	require.NoError(t, os.RemoveAll(queueDir(t, dir, 0, 0)))
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--missing-queues", "skip", "--yes")
+	tandemmq.MustRun(t, "migrate", "verify", "--store", dir)
+}
+
+// Nothing is removed before every reason to refuse has been looked at.
+func TestReplaceTargetRefusedFirst(t *testing.T) {
+	lose := func(t *testing.T, dir string) map[string]string {
+		require.NoError(t, os.Remove(filepath.Join(dir, "consumequeue_rocksdb", "CURRENT")))
+		return golden.TreeSums(t, dir)
+	}
+	args := []string{"migrate", "run", "--yes", "--restart", "--replace-target", "--store"}
+	t.Run("the only queues", func(t *testing.T) {
+		dir, _ := cutOver(t)
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "consumequeue")))
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
+		before := lose(t, dir)
+		require.Equal(t, 1, tandemmq.Run(t, append(args, dir)...).Code)
+		require.Equal(t, before, golden.TreeSums(t, dir))
+	})
+	t.Run("the active side", func(t *testing.T) {
+		dir, _ := cutOver(t)
+		before := lose(t, dir)
+		require.Equal(t, 1, tandemmq.Run(t, append(args, dir)...).Code)
+		require.Equal(t, before, golden.TreeSums(t, dir))
+	})
+	t.Run("an unclean store", func(t *testing.T) {
+		dir, _ := cutOver(t)
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "abort"), nil, 0o600))
+		before := lose(t, dir)
+		require.Equal(t, 1, tandemmq.Run(t, append(args, dir)...).Code)
+		require.Equal(t, before, golden.TreeSums(t, dir))
+	})
 }
 
 // A backfill that ends on damage takes away what it made, and nothing else.
