@@ -63,32 +63,8 @@ func digest(proofs []proof) string {
 }
 
 // writeCertificate stores the queue lines durably, before the state says that they are there.
-func (v *verification) writeCertificate() (err error) {
-	path := filepath.Join(v.m.dir.StateDir, CertificateFileName)
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
-	if err != nil {
-		return fmt.Errorf("write certificate: %w", err)
-	}
-	w := bufio.NewWriterSize(f, 1<<16)
-	err = writeLines(w, v.proofs)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp)
-		return fmt.Errorf("write certificate %s: %w", path, err)
-	}
-	return syncDir(v.m.dir.StateDir)
+func (v *verification) writeCertificate() error {
+	return replaceFile(filepath.Join(v.m.dir.StateDir, CertificateFileName), func(w io.Writer) error { return writeLines(w, v.proofs) })
 }
 
 // changedSince compares what was just found with the certificate and says in words what changed, a bounded number of

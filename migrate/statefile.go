@@ -1,9 +1,11 @@
 package migrate
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,16 +45,16 @@ func LoadState(dir string) (*State, error) {
 
 // save replaces the state file atomically and durably.
 func (s *State) save(dir string) error {
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write migration state: %w", err)
-	}
-	return replaceFile(filepath.Join(dir, StateFileName), append(b, '\n'))
+	return replaceFile(filepath.Join(dir, StateFileName), func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(s)
+	})
 }
 
 // replaceFile writes path so that after a crash at any point either the old or the new content is there: write a
 // neighbour, sync it, rename it, sync the directory.
-func replaceFile(path string, content []byte) error {
+func replaceFile(path string, write func(w io.Writer) error) error {
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
 		return err
@@ -62,7 +64,11 @@ func replaceFile(path string, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if _, err = f.Write(content); err == nil {
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {

@@ -35,9 +35,13 @@ final class OpenStore implements AutoCloseable {
         broker.setBrokerIP1("127.0.0.1");
         BrokerStatsManager stats = new BrokerStatsManager("storecheck", false);
         boolean rocks = args.text("mode", "file").equals("rocks");
-        messages = rocks
-            ? new RocksDBMessageStore(config, stats, null, broker, new ConcurrentHashMap<>())
-            : new DefaultMessageStore(config, stats, null, broker, new ConcurrentHashMap<>());
+        // The constructor fills a static TreeMap of the store's statistics without a lock: two at once can tie its nodes into a
+        // ring, and then every later one runs for ever.
+        synchronized (OpenStore.class) {
+            messages = rocks
+                ? new RocksDBMessageStore(config, stats, null, broker, new ConcurrentHashMap<>())
+                : new DefaultMessageStore(config, stats, null, broker, new ConcurrentHashMap<>());
+        }
         ConsumeQueueStoreInterface queues = messages.getQueueStore();
         if (queues instanceof CombineConsumeQueueStore both) {
             fileQueues = both.getConsumeQueueStore();
