@@ -87,8 +87,6 @@ type fill struct {
 	step     string
 	from, to cq.Kind
 	join     joinOptions
-	begin    Event // applied before the first write; default EventBackfillStart
-
 	rollback bool // the target is the old side, which may hold more than the source, and must not be overwritten
 	fromLog  bool // from == to: the side is brought up from the log alone
 	dry      bool // only look whether the fill would begin
@@ -105,6 +103,14 @@ type fill struct {
 	imports    importer
 }
 
+// begin is the event applied before the first write.
+func (f *fill) begin() Event {
+	if f.rollback || f.fromLog {
+		return EventRollbackStart
+	}
+	return EventBackfillStart
+}
+
 // chunk collects rows in log order.
 type chunk struct {
 	units   []cq.Unit
@@ -115,9 +121,6 @@ type chunk struct {
 func (f *fill) run(ctx context.Context) (_ *BackfillResult, err error) {
 	start := time.Now()
 	m := f.m
-	if f.begin == "" {
-		f.begin = EventBackfillStart
-	}
 	source, err := m.dir.OpenReader(f.from)
 	if err != nil && f.rollback {
 		err = fmt.Errorf("%w; where the %s side is lost, --from-log brings the %s side up from the log alone", err, f.from, f.to)
@@ -149,10 +152,7 @@ func (f *fill) run(ctx context.Context) (_ *BackfillResult, err error) {
 	if err := f.checkTarget(ctx, source); err != nil {
 		return nil, err
 	}
-	if len(f.drop) > 0 && !f.rollback {
-		resumeAt = -1
-	}
-	if f.fromLog {
+	if f.fromLog || len(f.drop) > 0 && !f.rollback {
 		resumeAt = -1
 	}
 	if err := f.checkSpace(resumeAt); err != nil || f.dry {
@@ -220,19 +220,10 @@ func (f *fill) checkSpace(resumeAt int64) error {
 
 func (f *fill) different(found *Findings) error {
 	d := &DifferentError{Step: f.step, Findings: found}
-	if !f.rollback && !f.fromLog {
+	if f.begin() == EventBackfillStart {
 		d.Advice = fmt.Sprintf("the %s queues were not touched", f.from)
 	}
 	return d
-}
-
-func built(list []string, k cq.Key) bool {
-	for _, b := range list {
-		if b == k.String() {
-			return true
-		}
-	}
-	return false
 }
 
 // pass joins the log from resumeAt on and imports the rows chunk by chunk. It returns the log's end.
@@ -310,7 +301,7 @@ func (f *fill) open(ctx context.Context) error {
 	}
 	m := f.m
 	f.begun = true
-	if err := m.advance(f.begin, ""); err != nil {
+	if err := m.advance(f.begin(), ""); err != nil {
 		return err
 	}
 	t, err := m.dir.OpenTarget(f.to)
@@ -377,7 +368,7 @@ func (f *fill) finish(ctx context.Context) (err error) {
 			err = errors.Join(err, f.target.Close())
 		}
 	}()
-	if f.begin == EventBackfillStart {
+	if f.begin() == EventBackfillStart {
 		m.state.Missing = f.join.missing
 		m.state.TargetCreated = false // from here on it may hold what others wrote
 		if err := m.advance(EventBackfillEnd, fmt.Sprintf("%d units up to %d", f.res.Units, f.res.LogEnd)); err != nil {
@@ -415,7 +406,7 @@ func (f *fill) abandon(cause error) error {
 		cause = errors.Join(cause, f.target.Close())
 	}
 	var de *DifferentError
-	if !f.begun || !errors.As(cause, &de) || f.begin != EventBackfillStart {
+	if !f.begun || !errors.As(cause, &de) || f.begin() != EventBackfillStart {
 		return cause
 	}
 	m := f.m

@@ -31,8 +31,6 @@ type cursor struct {
 	buf    []cq.Unit // read ahead; buf[pos] is the unit of slot
 	pos    int
 	slot   int64 // next slot to meet
-	// lastPhy is where the last met record starts; units must ascend.
-	lastPhy int64
 	// fromPhy: records that start below it are not this pass's business for this queue.
 	fromPhy int64
 	// had is the queue's max offset before the pass moved it.
@@ -80,7 +78,6 @@ func (t *topicQueues) put(id int32, c *cursor) {
 
 // joinOptions say how a join treats what it meets.
 type joinOptions struct {
-	levels *message.DelayLevels
 	// known lists the topics of config/topics.json; nil when unknown.
 	known map[string]bool
 	// missing says what to do about queues that the source lacks.
@@ -126,11 +123,8 @@ const (
 // newJoin prepares a pass over the queues of source from physical offset from (-1: from the log's beginning).
 func newJoin(ctx context.Context, log *commitlog.Log, source cq.Reader, o joinOptions) (*join, error) {
 	j := &join{joinOptions: o, ctx: ctx, log: log, kind: source.Kind(), topics: make(map[string]*topicQueues)}
-	if j.levels == nil {
-		j.levels = message.DefaultDelayLevels()
-	}
 	err := eachQueue(ctx, source, &j.found, func(k cq.Key, q cq.Queue, b cq.Bounds) error {
-		j.add(&cursor{q: q, key: k, bounds: b, slot: b.Min, lastPhy: -1})
+		j.add(&cursor{q: q, key: k, bounds: b, slot: b.Min})
 		return nil
 	})
 	if err != nil {

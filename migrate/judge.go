@@ -136,7 +136,6 @@ func (j *join) meet(c *cursor, r *message.Record, claimed int64, light bool) err
 		}
 	}
 	slot := c.slot
-	c.lastPhy = r.PhyOffset
 	c.advance()
 	j.units++
 	return j.emit(c, slot, row)
@@ -144,7 +143,7 @@ func (j *join) meet(c *cursor, r *message.Record, claimed int64, light bool) err
 
 // tags proves the stored tags code, and resolves one that is still an ext address.
 func (j *join) tags(c *cursor, r *message.Record, row *cq.Unit) error {
-	derived := r.TagsCode(j.levels)
+	derived := r.TagsCode(defaultLevels)
 	switch {
 	case row.TagsCode == derived:
 	case cq.IsExtAddress(row.TagsCode):
@@ -233,7 +232,7 @@ func (j *join) absent(t *topicQueues, key cq.Key, claimed int64, r *message.Reco
 	}
 	switch {
 	case j.missing == MissingBuild:
-		c := &cursor{key: key, slot: claimed, bounds: cq.Bounds{Min: claimed, Max: claimed, MinPhyOffset: r.PhyOffset, LastPhyOffset: -1}, lastPhy: -1}
+		c := &cursor{key: key, slot: claimed, bounds: cq.Bounds{Min: claimed, Max: claimed, MinPhyOffset: r.PhyOffset, LastPhyOffset: -1}}
 		j.add(c)
 		j.built = append(j.built, c)
 		j.notices.Add(Finding{
@@ -277,5 +276,5 @@ func (j *join) fromLog(c *cursor, r *message.Record) error {
 	c.slot++
 	c.bounds.Max, c.bounds.LastPhyOffset, c.bounds.MaxPhyOffset = c.slot, r.PhyOffset, r.PhyOffset+int64(r.TotalSize)
 	j.units++
-	return j.emit(c, slot, cq.Unit{PhyOffset: r.PhyOffset, Size: r.TotalSize, TagsCode: r.TagsCode(j.levels), StoreTimestampMs: r.StoreTimestampMs})
+	return j.emit(c, slot, cq.Unit{PhyOffset: r.PhyOffset, Size: r.TotalSize, TagsCode: r.TagsCode(defaultLevels), StoreTimestampMs: r.StoreTimestampMs})
 }

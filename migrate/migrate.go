@@ -237,8 +237,17 @@ func (e *DifferentError) Error() string {
 // ExitCode is 3: verified and found different.
 func (e *DifferentError) ExitCode() int { return 3 }
 
-// preconditions lists why no step that reads queues and log may be begun.
+// preconditions lists why no step that reads the queues of a side and the log may be begun.
 func (m *Migrator) preconditions(from cq.Kind) []string {
+	r := m.storeReasons()
+	if !m.dir.found(from) {
+		r = append(r, fmt.Sprintf("the store has no %s queues to migrate from", from))
+	}
+	return r
+}
+
+// storeReasons are those that are about the store as a whole.
+func (m *Migrator) storeReasons() []string {
 	var r []string
 	if m.dir.Unclean {
 		r = append(r, fmt.Sprintf("the store was not closed cleanly (%s/abort exists): recover first by starting and stopping its broker once", m.dir.Root))
@@ -248,9 +257,6 @@ func (m *Migrator) preconditions(from cq.Kind) []string {
 	}
 	if m.dir.Log.MinOffset() < 0 {
 		r = append(r, fmt.Sprintf("there is no commit log file in %s", m.dir.Log.Dir()))
-	}
-	if !m.dir.found(from) {
-		r = append(r, fmt.Sprintf("the store has no %s queues to migrate from", from))
 	}
 	return r
 }

@@ -31,9 +31,9 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 	if m.opt.FromLog {
 		from = m.state.From
 	}
-	r := m.preconditions(from)
-	if m.opt.FromLog && !m.dir.found(from) {
-		r = r[:len(r)-1] // all of it can come from the log
+	r := m.storeReasons() // from the log, the side may be missing altogether
+	if !m.opt.FromLog {
+		r = m.preconditions(from)
 	}
 	if len(r) > 0 {
 		if !m.opt.FromLog && !m.dir.found(from) {
@@ -42,7 +42,7 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 		return nil, &RefusedError{Step: "rollback", Reasons: r}
 	}
 	f := &fill{
-		m: m, step: "rollback", from: from, to: m.state.From, begin: EventRollbackStart, rollback: !m.opt.FromLog, fromLog: m.opt.FromLog, dry: !commit,
+		m: m, step: "rollback", from: from, to: m.state.From, rollback: !m.opt.FromLog, fromLog: m.opt.FromLog, dry: !commit,
 		join: joinOptions{known: m.dir.KnownTopics, missing: m.opt.Missing, extendFromLog: true, acceptTornTail: m.opt.AcceptTornTail},
 	}
 	if m.opt.FromLog {

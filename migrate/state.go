@@ -133,6 +133,9 @@ func (s *State) Active() (cq.Kind, bool) {
 	}
 }
 
+// built tells whether a queue was built from the log because the source lacks it.
+func (s *State) built(k cq.Key) bool { return slices.Contains(s.BuiltQueues, k.String()) }
+
 // apply moves the state by event and writes the audit entry.
 func (s *State) apply(event Event, actor, note string, now time.Time) error {
 	next, err := Next(s.Phase, event)

@@ -402,7 +402,7 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	}
 	p.bounds = b
 	light := p.key.IsLMQ() && v.target == cq.KindRocks
-	if !light && !built(v.m.state.BuiltQueues, p.key) && !v.targetAhead && !b.Empty() {
+	if !light && !v.m.state.built(p.key) && !v.targetAhead && !b.Empty() {
 		v.find(p.key, queueFinding(CodeOnlyInTarget, p.key, fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)))
 		return nil
 	}
@@ -480,6 +480,7 @@ func (w *comparer) record(k cq.Key, q cq.Queue, slot int64, u cq.Unit) error {
 	return nil
 }
 
+// defaultLevels: which delay levels the broker is configured with is not in the directory.
 var defaultLevels = message.DefaultDelayLevels()
 
 // claims tells whether the record belongs to queue k, and which slot it claims there.
