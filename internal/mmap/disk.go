@@ -60,7 +60,7 @@ func writeZeros(f *os.File, off, n int64) error {
 // NextData returns the first range [from, to) at or above off in which f may hold bytes other than zero, as far as the
 // filesystem knows: ranges that it left out are holes, or reserved and never written, and read as zero. from == to == the
 // length of the file when nothing but holes follow. A filesystem that keeps no holes answers everything from off on. It moves the
-// file position of f.
+// file position of f, so that two calls on one f must not run at the same time.
 func NextData(f *os.File, off int64) (from, to int64, err error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -126,11 +126,19 @@ func onDir(dir, action string, call func(*os.File) error) error {
 
 // FreeBytes returns how many bytes an unprivileged process may still write to the filesystem that holds dir.
 func FreeBytes(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
+	_, free, err := usage(dir)
+	if err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	return int64(st.Bavail) * st.Bsize, nil
+	return free, nil
+}
+
+func usage(dir string) (total, free int64, err error) {
+	var st unix.Statfs_t
+	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return 0, 0, err
+	}
+	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
 }
 
 // control runs fn on the descriptor of f, which cannot be closed meanwhile.

@@ -4,6 +4,7 @@
 //
 // # Basics
 //
+//	FS         a filesystem, as those see it who write logs and queues: OS, or one in memory under test
 //	Map        a Region: the bytes of a file in memory, shared with every other process that maps it
 //	GuardFault runs code that touches mappings; a SIGBUS becomes a *FaultError that names the file and the byte
 //	Lock       excludes other processes, a Java broker included, from a store directory
@@ -19,6 +20,6 @@
 //
 // # Goroutines
 //
-// The package starts none. All functions may be called concurrently. Unmap waits for running Flush and Advise calls of
-// its Region, and for nothing else.
+// The package starts none. All functions may be called concurrently. Unmap waits for running Flush, Advise, Lock
+// and Unlock calls of its Region, and for nothing else.
 package mmap

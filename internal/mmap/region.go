@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"unsafe"
 
@@ -40,7 +41,7 @@ type Region struct {
 	path string
 
 	mu struct {
-		sync.RWMutex        // Flush and Advise hold it shared, Unmap exclusively
+		sync.RWMutex        // Flush, Advise, Lock and Unlock hold it shared, Unmap exclusively
 		data         []byte // nil once unmapped
 	}
 }
@@ -93,7 +94,10 @@ func (r *Region) Flush(off, n int64) error {
 }
 
 // Advise gives the kernel advice about bytes [off, off+n), widened to whole pages. A kernel that does not know one of
-// the Populate kinds answers an error that matches errors.ErrUnsupported. A full disk under PopulateWrite is an error.
+// the Populate kinds answers an error that matches errors.ErrUnsupported. Pages that a Populate kind cannot make present are
+// an error that matches syscall.EFAULT, whose cause the kernel does not tell: the device failed, the file was cut shorter,
+// or, under PopulateWrite, the disk is full. The error matches syscall.ENOSPC as well when the filesystem has less room than
+// the range could need. Some of the pages may then be present.
 func (r *Region) Advise(off, n int64, a Advice) error {
 	code, ok := kernelAdvice[a]
 	if !ok {
@@ -101,11 +105,39 @@ func (r *Region) Advise(off, n int64, a Advice) error {
 	}
 	return r.onRange("advise", off, n, func(b []byte) error {
 		err := retryEINTR(func() error { return unix.Madvise(b, code) })
-		if errors.Is(err, unix.EINVAL) && (a == PopulateRead || a == PopulateWrite) {
-			return fmt.Errorf("populate pages: %w", errors.ErrUnsupported)
+		if err != nil && (a == PopulateRead || a == PopulateWrite) {
+			return r.populateError(err, a, int64(len(b)))
 		}
 		return err
 	})
+}
+
+// populateError explains why n bytes could not be populated.
+//
+// Source: madvise(2): EINVAL from a kernel before 5.14; EFAULT where a touch would have raised SIGBUS; EHWPOISON for a page
+// of broken memory.
+func (r *Region) populateError(err error, a Advice, n int64) error {
+	switch {
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("populate pages: %w", errors.ErrUnsupported)
+	case !errors.Is(err, unix.EFAULT):
+		return fmt.Errorf("populate pages: %w", err)
+	}
+	if a == PopulateWrite {
+		if _, free, uerr := usage(filepath.Dir(r.path)); uerr == nil && free < n {
+			return fmt.Errorf("populate pages: %w (%d bytes free): %w", unix.ENOSPC, free, err)
+		}
+	}
+	return fmt.Errorf("populate pages: disk full or read error: %w", err)
+}
+
+// Lock reads bytes [off, off+n), widened to whole pages, and keeps them in memory until Unlock or Unmap (mlock). Locks do not
+// nest. An error that matches syscall.ENOMEM, EPERM or EAGAIN when the process may lock no more (RLIMIT_MEMLOCK).
+func (r *Region) Lock(off, n int64) error { return r.onRange("lock pages of", off, n, unix.Mlock) }
+
+// Unlock lets bytes [off, off+n), widened to whole pages, be dropped from memory again.
+func (r *Region) Unlock(off, n int64) error {
+	return r.onRange("unlock pages of", off, n, unix.Munlock)
 }
 
 func (r *Region) onRange(action string, off, n int64, call func([]byte) error) error {
