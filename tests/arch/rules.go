@@ -57,6 +57,7 @@ var importers = []importer{
 	{"golang.org/x/sys", []string{"internal/mmap"}, false},
 	{"github.com/urfave/cli/v2", []string{"cmd/..."}, false},
 	{"github.com/vbauerster/mpb/v8", []string{"cmd/..."}, false},
+	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/calibrate"}, false},
 	{"github.com/stretchr/testify", []string{"cq/cqtest", "tests/..."}, true},
 }
 

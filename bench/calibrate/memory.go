@@ -1,0 +1,111 @@
+package calibrate
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"time"
+
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// RecordBytes is the size of the records that calibration copies and appends.
+const RecordBytes = 1024
+
+// Sizes of Memory. The region is larger than the caches that belong to one core, as a log is; the batch is how many
+// records are copied between two looks at the clock, so that the looks cost nothing.
+const (
+	regionBytes = 256 << 20
+	copyBatch   = 4096
+)
+
+// Copy is what storing a record costs at the very least.
+type Copy struct {
+	// CopyPerSecond is M: records of RecordBytes that one thread copies into mapped and populated pages of a file, a second.
+	CopyPerSecond float64 `json:"copyPerSecond"`
+	// CopyCRCNanos is the time of one such copy with the CRC-32 of the record taken before it.
+	CopyCRCNanos float64 `json:"copyCrcNanos"`
+}
+
+// Memory measures both rates for about d each, in a file below dir.
+func Memory(dir string, d time.Duration) (Copy, error) { return memory(dir, regionBytes, d) }
+
+func memory(dir string, size int64, d time.Duration) (c Copy, err error) {
+	err = withFile(dir, func(f *os.File) error {
+		region, err := populated(f, size)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = region.Unmap() }()
+		to, record := region.Bytes(), make([]byte, RecordBytes)
+		for i := range record {
+			record[i] = byte(i)
+		}
+		c.CopyPerSecond = cycle(to, d, func(dst []byte) { copy(dst, record) })
+		// The sum goes into the record: neither can be left out by the compiler.
+		perSecond := cycle(to, d, func(dst []byte) {
+			sum := crc32.ChecksumIEEE(record[:RecordBytes-4])
+			record[RecordBytes-1] = byte(sum)
+			copy(dst, record)
+		})
+		c.CopyCRCNanos = 1e9 / perSecond
+		return nil
+	})
+	if err != nil {
+		return Copy{}, fmt.Errorf("calibrate memory: %w", err)
+	}
+	return c, nil
+}
+
+// cycle calls store with one record's place after the other, from the front again at the end, for about d, and returns
+// the calls a second.
+func cycle(to []byte, d time.Duration, store func(dst []byte)) float64 {
+	start, n, at := time.Now(), 0, 0
+	for {
+		for range copyBatch {
+			store(to[at : at+RecordBytes])
+			if at += RecordBytes; at+RecordBytes > len(to) {
+				at = 0
+			}
+		}
+		n += copyBatch
+		if elapsed := time.Since(start); elapsed >= d {
+			return float64(n) / elapsed.Seconds()
+		}
+	}
+}
+
+// populatePiece is how much is populated in one call: longer ones hold up everybody who needs the address space.
+const populatePiece = 4 << 20
+
+// populated maps the file in full, with every page present and writable.
+func populated(f *os.File, size int64) (*mmap.Region, error) {
+	if err := mmap.Preallocate(f, 0, size); err != nil {
+		return nil, err
+	}
+	region, err := mmap.Map(f, size, true)
+	if err != nil {
+		return nil, err
+	}
+	for off := int64(0); off < size; off += populatePiece {
+		if err := region.Advise(off, min(populatePiece, size-off), mmap.PopulateWrite); err != nil {
+			// A kernel before 5.14: the blocks are there, so touching is as good.
+			b := region.Bytes()
+			for i := off; i < size; i += int64(os.Getpagesize()) {
+				b[i] = 0
+			}
+			break
+		}
+	}
+	return region, nil
+}
+
+// withFile gives use a new file below dir and removes it afterwards, whatever happens.
+func withFile(dir string, use func(*os.File) error) error {
+	f, err := os.CreateTemp(dir, "calibrate-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(f), f.Close(), os.Remove(f.Name()))
+}
