@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,6 +54,84 @@ func BenchmarkRecord(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkEncode measures PutTo into warm memory, body sizes in the name, beside what it cannot do without: one copy of the
+// body and one checksum of it. x-floor is the ratio of the two, measured in the same run.
+func BenchmarkEncode(b *testing.B) {
+	for _, size := range []struct {
+		name  string
+		bytes int
+	}{{"100", 100}, {"1k", 1024}, {"4k", 4096}} {
+		m := benchMessage(b, 1024)
+		m.Body = bytes.Repeat([]byte{'x'}, size.bytes)
+		n, err := m.EncodedSize()
+		require.NoError(b, err)
+		dst := make([]byte, n)
+		floor := func() {
+			copy(dst[bodyIPv4:], m.Body)
+			sinkInt += int64(checksum(m.Body))
+		}
+		crc := m
+		crc.PropertyCRC = true
+		crcDst := make([]byte, n+PropertyCRCSize)
+		for _, c := range []struct {
+			impl string
+			f    func()
+		}{
+			{"floor", floor},
+			{"EncodedSize", func() { n, _ := m.EncodedSize(); sinkInt += int64(n) }},
+			{"PutTo", func() { _ = m.PutTo(dst) }},
+			{"AppendTo", func() { _, _ = m.AppendTo(dst[:0]) }},
+			{"PutTo,propertyCRC", func() { _ = crc.PutTo(crcDst) }},
+		} {
+			b.Run(fmt.Sprintf("op=encode/size=%s/impl=%s", size.name, c.impl), func(b *testing.B) {
+				b.SetBytes(int64(size.bytes))
+				b.ReportAllocs()
+				ns := bestOf(floor)
+				for b.Loop() {
+					c.f()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/ns, "x-floor")
+			})
+		}
+	}
+}
+
+// bestOf returns the nanoseconds f takes in the best of some runs.
+func bestOf(f func()) float64 {
+	const runs, rounds = 20, 20_000
+	best := time.Hour
+	for range runs {
+		start := time.Now()
+		for range rounds {
+			f()
+		}
+		best = min(best, time.Since(start))
+	}
+	return float64(best.Nanoseconds()) / rounds
+}
+
+func BenchmarkScanProperties(b *testing.B) {
+	two := AppendProperty(AppendProperty(nil, PropertyKeys, "order-4711"), PropertyTags, "TagA")
+	three := AppendProperty(two, PropertyWait, "true")
+	four := benchMessage(b, 1024).Properties
+	for name, p := range map[string][]byte{"n=2": two, "n=3": three, "n=4,long": four} {
+		b.Run("op=scan/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s, _ := ScanProperties(p)
+				sinkInt += int64(s.Has)
+			}
+		})
+	}
+	b.Run("op=with/n=4,long", func(b *testing.B) {
+		b.ReportAllocs()
+		dst, value := make([]byte, 0, 256), []byte("4711,17")
+		for b.Loop() {
+			dst = AppendPropertiesWith(dst[:0], four, HasMultiQueueOffset, value)
+		}
+	})
 }
 
 func BenchmarkProperties(b *testing.B) {

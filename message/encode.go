@@ -3,6 +3,7 @@ package message
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // Message is what an encoder takes: the fields of a Record as a producer and the store give them.
@@ -27,26 +28,35 @@ type Message struct {
 	PropertyCRC bool
 	// MaxBodyBytes is the longest body accepted; 0 leaves only the limit of the record, 2 GiB.
 	MaxBodyBytes int
+	// V1Only refuses a topic longer than 127 bytes; without it such a topic makes a V2 record, which clients before 5.0 cannot
+	// read. It is autoMessageVersionOnTopicLen turned off.
+	V1Only bool
 }
 
-// EncodedSize returns the bytes AppendTo appends. Every limit is one of bytes. Errors are *LimitError of class ErrTopicLength
-// (empty, or more than 255), ErrPropertiesLength (more than 32767, the checksum property included), ErrBodyLength,
-// ErrRecordLength (the record would pass 2 GiB), or ErrNoHost itself.
+// EncodedSize returns the bytes of the record. Every limit is one of bytes. Errors are *LimitError of class ErrTopicLength
+// (empty, or more than 255, under V1Only 127), ErrPropertiesLength (more than 32767, the checksum property included),
+// ErrBodyLength, ErrRecordLength (the record would pass 2 GiB), or ErrNoHost itself.
 func (m *Message) EncodedSize() (int, error) {
-	if len(m.Topic) == 0 || len(m.Topic) > maxTopicBytes {
-		return 0, &LimitError{ErrTopicLength, len(m.Topic), 1, maxTopicBytes}
+	topic := len(m.Topic)
+	properties := len(m.Properties)
+	if m.PropertyCRC {
+		properties = sizeWithoutCRC(m.Properties) + PropertyCRCSize
 	}
-	if m.MaxBodyBytes > 0 && len(m.Body) > m.MaxBodyBytes {
+	maxTopic := maxTopicBytes
+	if m.V1Only {
+		maxTopic = maxTopicV1Bytes
+	}
+	switch {
+	case topic == 0 || topic > maxTopic:
+		return 0, &LimitError{ErrTopicLength, topic, 1, maxTopic}
+	case m.MaxBodyBytes > 0 && len(m.Body) > m.MaxBodyBytes:
 		return 0, &LimitError{ErrBodyLength, len(m.Body), 0, m.MaxBodyBytes}
-	}
-	properties := m.propertiesSize()
-	if properties > maxPropertyBytes {
+	case properties > maxPropertyBytes:
 		return 0, &LimitError{ErrPropertiesLength, properties, 0, maxPropertyBytes}
-	}
-	if !m.BornHost.Addr.IsValid() || !m.StoreHost.Addr.IsValid() {
+	case !m.BornHost.Addr.IsValid() || !m.StoreHost.Addr.IsValid():
 		return 0, ErrNoHost
 	}
-	size := fixedSize + m.BornHost.size() + m.StoreHost.size() + 1 + len(m.Topic) + properties
+	size := fixedSize + m.BornHost.size() + m.StoreHost.size() + 1 + topic + properties
 	if m.v2() {
 		size++
 	}
@@ -75,10 +85,33 @@ func (m *Message) AppendTo(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	magic := MagicV1
-	if m.v2() {
-		magic = MagicV2
+	start := len(dst)
+	dst = slices.Grow(dst, size)[:start+size]
+	m.put(dst[start:])
+	return dst, nil
+}
+
+// PutTo writes the record of AppendTo over dst, which has exactly EncodedSize bytes and may hold anything. Every byte of dst
+// is written, from the front to the back, but for the checksum property, whose digits come last; dst is never read, but
+// for that checksum. No allocation. Errors are those of EncodedSize, and a *LimitError of class ErrBufferLength for a dst of
+// another length; dst is then as it was.
+//
+// It takes what copying and summing the body takes, and 15 ns.
+func (m *Message) PutTo(dst []byte) error {
+	size, err := m.EncodedSize()
+	if err != nil {
+		return err
 	}
+	if len(dst) != size {
+		return &LimitError{ErrBufferLength, len(dst), size, size}
+	}
+	m.put(dst)
+	return nil
+}
+
+// put writes the record over dst, which has the bytes EncodedSize returned.
+func (m *Message) put(dst []byte) {
+	bodyCRC := checksum(m.Body)
 	sysFlag := m.SysFlag &^ (FlagBornHostV6 | FlagStoreHostV6)
 	if !m.BornHost.Addr.Is4() {
 		sysFlag |= FlagBornHostV6
@@ -86,46 +119,48 @@ func (m *Message) AppendTo(dst []byte) ([]byte, error) {
 	if !m.StoreHost.Addr.Is4() {
 		sysFlag |= FlagStoreHostV6
 	}
-	start := len(dst)
-	be := binary.BigEndian
-	dst = be.AppendUint32(dst, uint32(size))
-	dst = be.AppendUint32(dst, uint32(magic))
-	dst = be.AppendUint32(dst, uint32(checksum(m.Body)))
-	dst = be.AppendUint32(dst, uint32(m.QueueID))
-	dst = be.AppendUint32(dst, uint32(m.Flag))
-	dst = be.AppendUint64(dst, uint64(m.QueueOffset))
-	dst = be.AppendUint64(dst, uint64(m.PhyOffset))
-	dst = be.AppendUint32(dst, uint32(sysFlag))
-	dst = be.AppendUint64(dst, uint64(m.BornTimestampMs))
-	dst = m.BornHost.appendTo(dst)
-	dst = be.AppendUint64(dst, uint64(m.StoreTimestampMs))
-	dst = m.StoreHost.appendTo(dst)
-	dst = be.AppendUint32(dst, uint32(m.ReconsumeTimes))
-	dst = be.AppendUint64(dst, uint64(m.PreparedTransactionOffset))
-	dst = be.AppendUint32(dst, uint32(len(m.Body)))
-	dst = append(dst, m.Body...)
+	magic := MagicV1
 	if m.v2() {
-		dst = be.AppendUint16(dst, uint16(len(m.Topic)))
+		magic = MagicV2
+	}
+	be := binary.BigEndian
+	_ = dst[MinRecordSize-1]
+	be.PutUint32(dst[atTotalSize:], uint32(len(dst)))
+	be.PutUint32(dst[atMagic:], uint32(magic))
+	be.PutUint32(dst[atBodyCRC:], uint32(bodyCRC))
+	be.PutUint32(dst[atQueueID:], uint32(m.QueueID))
+	be.PutUint32(dst[atFlag:], uint32(m.Flag))
+	be.PutUint64(dst[atQueueOffset:], uint64(m.QueueOffset))
+	be.PutUint64(dst[atPhyOffset:], uint64(m.PhyOffset))
+	be.PutUint32(dst[atSysFlag:], uint32(sysFlag))
+	be.PutUint64(dst[atBornTimestamp:], uint64(m.BornTimestampMs))
+	tail := dst[atBornHost:]
+	tail = tail[m.BornHost.put(tail):]
+	be.PutUint64(tail, uint64(m.StoreTimestampMs))
+	tail = tail[8:]
+	tail = tail[m.StoreHost.put(tail):]
+	_ = tail[15]
+	be.PutUint32(tail, uint32(m.ReconsumeTimes))
+	be.PutUint64(tail[4:], uint64(m.PreparedTransactionOffset))
+	be.PutUint32(tail[12:], uint32(len(m.Body)))
+	tail = tail[16:]
+	tail = tail[copy(tail, m.Body):]
+	if m.v2() {
+		be.PutUint16(tail, uint16(len(m.Topic)))
+		tail = tail[2:]
 	} else {
-		dst = append(dst, byte(len(m.Topic)))
+		tail[0] = byte(len(m.Topic))
+		tail = tail[1:]
 	}
-	dst = append(dst, m.Topic...)
-	dst = be.AppendUint16(dst, uint16(m.propertiesSize()))
+	tail = tail[copy(tail, m.Topic):]
+	be.PutUint16(tail, uint16(len(tail)-2))
+	tail = tail[2:]
 	if !m.PropertyCRC {
-		return append(dst, m.Properties...), nil
+		copy(tail, m.Properties)
+		return
 	}
-	dst = appendWithoutCRC(dst, m.Properties)
-	dst = append(dst, emptyPropertyCRC...)
-	PutPropertyCRC(dst[start:])
-	return dst, nil
-}
-
-// propertiesSize returns the bytes of the property string as it will be stored.
-func (m *Message) propertiesSize() int {
-	if !m.PropertyCRC {
-		return len(m.Properties)
-	}
-	return sizeWithoutCRC(m.Properties) + PropertyCRCSize
+	AppendPropertiesWithout(tail[:0], m.Properties, HasCRC)
+	PutPropertyCRC(dst)
 }
 
 // Message returns the message that encodes to this record; Body and Properties alias it. Encoding gives the same bytes for

@@ -40,6 +40,8 @@ var (
 	ErrBodyLength       = errors.New("body too long")
 	ErrRecordLength     = errors.New("body too long for a record")
 	ErrNoHost           = errors.New("host without an address")
+	// ErrBufferLength: the buffer is not as long as the record. It is the caller's mistake, not the message's.
+	ErrBufferLength = errors.New("buffer has not the length of the record")
 )
 
 // LimitError tells which part of a message does not fit into a record. Sizes are bytes.
@@ -55,3 +57,19 @@ func (e *LimitError) Error() string {
 
 // Is matches the class.
 func (e *LimitError) Is(class error) bool { return class == e.Class }
+
+// ErrPropertyForm is the class of a property string that reads back as other properties than were put into it.
+var ErrPropertyForm = errors.New("malformed property string")
+
+// PropertyError tells which element of a property string is none.
+type PropertyError struct {
+	At     int    // first byte of the element, from the start of the string
+	Reason string // what is wrong with it
+}
+
+func (e *PropertyError) Error() string {
+	return fmt.Sprintf("scan properties: element at byte %d: %s: %v", e.At, e.Reason, ErrPropertyForm)
+}
+
+// Is matches ErrPropertyForm.
+func (e *PropertyError) Is(class error) bool { return class == ErrPropertyForm }

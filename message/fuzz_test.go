@@ -115,8 +115,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip holds for any message: either the encoder refuses it with an error of a named class and EncodedSize agrees, or
-// the record has the size EncodedSize said and decodes to what went in; a checksum property then verifies.
+// FuzzRoundTrip holds for any message: either the encoder refuses it with an error of a named class and EncodedSize and PutTo
+// agree, or the record has the size EncodedSize said, PutTo writes the same bytes, and it decodes to what went in; a checksum
+// property then verifies.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add("TopicA", int32(1), int64(2), int64(3), int32(0), []byte("hello world"), []byte("TAGS\x01TagA\x02"), []byte{10, 1, 2, 3}, int32(4567), true)
 	f.Add(RetryPrefix+"g", int32(-1), int64(-2), int64(1<<40), int32(-1), []byte{}, []byte("a\x01b\x02__CRC32#\x01x"), make([]byte, 16), int32(-1), false)
@@ -134,9 +135,13 @@ func FuzzRoundTrip(f *testing.F) {
 			var limit *LimitError
 			require.True(t, errors.As(err, &limit) || errors.Is(err, ErrNoHost), "%v", err)
 			require.Empty(t, raw)
+			require.Equal(t, err, m.PutTo(nil))
 			return
 		}
 		require.Len(t, raw, size)
+		dst := bytes.Repeat([]byte{0xEE}, size)
+		require.NoError(t, m.PutTo(dst))
+		require.Equal(t, raw, dst)
 		var r Record
 		err = r.Decode(raw, true)
 		if errors.Is(err, ErrTorn) && len(m.Properties) == 0 && !crc && topic[len(topic)-1] == 0 {

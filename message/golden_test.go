@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"encoding/hex"
 	"net/netip"
 	"strings"
@@ -79,6 +80,9 @@ func TestGoldenEncode(t *testing.T) {
 			size, err := c.msg.EncodedSize()
 			require.NoError(t, err)
 			require.Len(t, c.raw, size)
+			dst := bytes.Repeat([]byte{0xEE}, size+1)
+			require.NoError(t, c.msg.PutTo(dst[:size]))
+			require.Equal(t, hex.EncodeToString(c.raw)+"ee", hex.EncodeToString(dst))
 		})
 	}
 }

@@ -42,16 +42,20 @@ func (h Host) size() int {
 	return hostV6Size
 }
 
-// appendTo appends the host field of a record.
-func (h Host) appendTo(dst []byte) []byte {
+// put writes the host field of a record to the start of dst and returns its size.
+func (h Host) put(dst []byte) int {
 	if h.Addr.Is4() {
 		a := h.Addr.As4()
-		dst = append(dst, a[:]...)
-	} else {
-		a := h.Addr.As16()
-		dst = append(dst, a[:]...)
+		_ = dst[hostV4Size-1]
+		copy(dst, a[:])
+		binary.BigEndian.PutUint32(dst[4:], uint32(h.Port))
+		return hostV4Size
 	}
-	return binary.BigEndian.AppendUint32(dst, uint32(h.Port))
+	a := h.Addr.As16()
+	_ = dst[hostV6Size-1]
+	copy(dst, a[:])
+	binary.BigEndian.PutUint32(dst[16:], uint32(h.Port))
+	return hostV6Size
 }
 
 // AddrString returns the address alone as Java prints it: dotted for IPv4 (a mapped address included); for IPv6 eight groups

@@ -68,30 +68,23 @@ func parsePropertyCRC(p []byte) (crc int64) {
 	return crc
 }
 
-// appendWithoutCRC appends the property string without its checksum property, ended by a separator unless it is empty.
-func appendWithoutCRC(dst, properties []byte) []byte {
-	for len(properties) > 0 {
-		e, rest, _ := bytes.Cut(properties, separator)
-		if properties = rest; isCRCElement(e) {
-			continue
-		}
-		dst = append(dst, e...)
-		dst = append(dst, propertySeparator)
+// sizeWithoutCRC returns the number of bytes AppendPropertiesWithout appends when it drops the checksum property.
+func sizeWithoutCRC(properties []byte) int {
+	n := len(properties)
+	if n > 0 && properties[n-1] != propertySeparator {
+		n++
 	}
-	return dst
-}
-
-// sizeWithoutCRC returns the number of bytes appendWithoutCRC appends.
-func sizeWithoutCRC(properties []byte) (n int) {
-	for len(properties) > 0 {
-		e, rest, _ := bytes.Cut(properties, separator)
-		if properties = rest; !isCRCElement(e) {
-			n += len(e) + 1
+	if bytes.Contains(properties, crcStart) {
+		for p := properties; len(p) > 0; {
+			var e []byte
+			if e, p = cutElement(p); isCRCElement(e) {
+				n -= len(e) + 1
+			}
 		}
 	}
 	return n
 }
 
-var separator = []byte{propertySeparator}
+var crcStart = []byte(PropertyCRC + "\x01")
 
-func isCRCElement(e []byte) bool { return hasPrefix(e, PropertyCRC+"\x01") }
+func isCRCElement(e []byte) bool { return bytes.HasPrefix(e, crcStart) }
