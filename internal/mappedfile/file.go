@@ -2,7 +2,9 @@ package mappedfile
 
 import (
 	"container/list"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,19 +18,22 @@ const unmapped = -1
 
 // File is one file of a Queue.
 type File struct {
-	q       *Queue
-	from    int64
-	size    int64
-	release func() // f.Release, made once so that Releaser allocates nothing
+	q        *Queue
+	dir      string
+	from     int64
+	size     int64
+	readOnly bool   // the queue's or its directory's
+	release  func() // f.Release, made once so that Releaser allocates nothing
 
 	// state goes from unmapped to 1 under mu, when region and data are set; from 0 to unmapped under mu, when they are
 	// taken away. Between values >= 0 it moves without a lock.
 	state  atomic.Int64
 	gone   atomic.Pointer[error] // why the file can no longer be held; nil while it can
 	recent atomic.Bool           // held again since it was mapped, or since the clock's hand last passed
+	ending atomic.Bool           // its name is being unlinked: a missing file is no surprise
 
 	mu     sync.Mutex // mapping and unmapping; never waits for I/O of another file
-	region *mmap.Region
+	region mmap.Mapping
 	data   []byte
 	place  *list.Element // in the ring; guarded by mappings
 
@@ -48,7 +53,7 @@ func (f *File) Size() int64 { return f.size }
 func (f *File) End() int64 { return f.from + f.size }
 
 // Path returns the path of the file.
-func (f *File) Path() string { return filepath.Join(f.q.dir, Name(f.from)) }
+func (f *File) Path() string { return filepath.Join(f.dir, Name(f.from)) }
 
 // Hold maps the file if it is not mapped and returns its bytes, all of them. They stay valid until the matching Release,
 // whatever happens to the queue meanwhile: Close, Truncate and the removal of the file wait with unmapping for the last
@@ -107,21 +112,37 @@ func (f *File) holdSlow() ([]byte, error) {
 	return f.data, nil
 }
 
-func (f *File) mapFile() (*mmap.Region, error) {
-	flags := os.O_RDONLY
-	if f.q.writable {
-		flags = os.O_RDWR
-	}
-	h, err := os.OpenFile(f.Path(), flags, 0)
+func (f *File) mapFile() (mmap.Mapping, error) {
+	h, err := f.OpenFile()
 	if err != nil {
 		return nil, fmt.Errorf("hold mapped file: %w", err)
 	}
-	r, err := mmap.Map(h, f.size, f.q.writable)
+	r, err := h.Map(f.size, !f.readOnly)
 	_ = h.Close() // the mapping keeps the file
 	if err == nil && f.q.random {
 		_ = r.Advise(0, f.size, mmap.Random) // a hint: without it only slower
 	}
 	return r, err
+}
+
+// OpenFile opens the file: for reading and writing if the queue is writable and the file's directory is not read-only,
+// otherwise for reading. The caller closes it. Its bytes are those of the mapping, whichever way they were written. What is
+// written and synced through it is the caller's affair: Sync of the queue knows only of WriteAt.
+//
+// Errors: ErrRemoved, also while RemoveFirst is at work on the file; ErrClosed; otherwise why the file cannot be opened.
+func (f *File) OpenFile() (mmap.File, error) {
+	if err := f.gone.Load(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", f.Path(), *err)
+	}
+	flags := os.O_RDWR
+	if f.readOnly {
+		flags = os.O_RDONLY
+	}
+	h, err := f.q.fs.OpenFile(f.Path(), flags, 0)
+	if errors.Is(err, fs.ErrNotExist) && (f.ending.Load() || f.gone.Load() != nil) {
+		err = fmt.Errorf("open %s: %w", f.Path(), ErrRemoved)
+	}
+	return h, err
 }
 
 // Release gives back one Hold. The bytes must not be touched afterwards.
@@ -140,20 +161,32 @@ func (f *File) Releaser() func() { return f.release }
 // NextData returns the first range [from, to) at or above byte off of the file that may hold bytes other than zero; both are
 // Size when only holes follow. See mmap.NextData.
 func (f *File) NextData(off int64) (from, to int64, err error) {
-	h, err := os.Open(f.Path())
+	h, err := f.OpenFile()
 	if err != nil {
 		return 0, 0, fmt.Errorf("find data in mapped file: %w", err)
 	}
-	defer func() { _ = h.Close() }() // read-only
-	return mmap.NextData(h, off)
+	defer func() { _ = h.Close() }() // nothing was written
+	return h.NextData(off)
 }
 
 // Advise passes advice about bytes [off, off+n) of the file to the kernel. The caller holds the file.
 func (f *File) Advise(off, n int64, a mmap.Advice) error {
+	return f.heldRegion("advise").Advise(off, n, a)
+}
+
+// LockMemory keeps bytes [off, off+n) of the file in memory (mlock) until UnlockMemory or until the file is unmapped; so it
+// lasts no longer than the hold, unless nobody needs the mapping's place. The caller holds the file. An error when the process
+// may lock no more.
+func (f *File) LockMemory(off, n int64) error { return f.heldRegion("lock").Lock(off, n) }
+
+// UnlockMemory undoes LockMemory. The caller holds the file.
+func (f *File) UnlockMemory(off, n int64) error { return f.heldRegion("unlock").Unlock(off, n) }
+
+func (f *File) heldRegion(action string) mmap.Mapping {
 	if f.state.Load() <= 0 {
-		panic(fmt.Sprintf("mappedfile: advise %s without holding it", f.Path()))
+		panic(fmt.Sprintf("mappedfile: %s %s without holding it", action, f.Path()))
 	}
-	return f.region.Advise(off, n, a)
+	return f.region
 }
 
 // retire makes Hold fail with err and unmaps the file, now or when its last holder releases it.
@@ -170,7 +203,7 @@ func (f *File) unmapIdle() {
 }
 
 // victim is a mapping that was taken from its file and has no holder.
-type victim struct{ region *mmap.Region }
+type victim struct{ region mmap.Mapping }
 
 func (v victim) unmap() {
 	// The only error of munmap is a wrong address, which Region rules out.

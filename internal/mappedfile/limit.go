@@ -41,6 +41,19 @@ func Usage() (mapped, limit int) {
 	return mappings.used, limitLocked()
 }
 
+// Lingering returns how many mapped files only wait for their holders: they were removed, or their queue closed. One that
+// stays is a hold without release.
+func Lingering() (n int) {
+	mappings.Lock()
+	defer mappings.Unlock()
+	for e := mappings.ring.Front(); e != nil; e = e.Next() {
+		if e.Value.(*File).gone.Load() != nil {
+			n++
+		}
+	}
+	return n
+}
+
 func limitLocked() int {
 	if mappings.limit == 0 {
 		mappings.limit = systemLimit("/proc/sys/vm/max_map_count")

@@ -36,6 +36,8 @@ var (
 	ErrLimit    = errors.New("limit of mapped files reached")
 )
 
+var errNoSize = errors.New("the directory is empty and no file size was given")
+
 // FileError names the file that breaks the run. It matches ErrLayout.
 type FileError struct {
 	Path   string

@@ -3,10 +3,7 @@ package mappedfile
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
+	"math"
 
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
@@ -28,13 +25,10 @@ func (q *Queue) WriteAt(b []byte, off int64) error {
 	if err := q.writableLocked(); err != nil {
 		return fmt.Errorf("write mapped files in %s: %w", q.dir, err)
 	}
+	if err := q.mayWriteLocked(off, int64(len(b))); err != nil {
+		return fmt.Errorf("write mapped files in %s: %w", q.dir, err)
+	}
 	size := q.FileSize()
-	if size == 0 {
-		return fmt.Errorf("write mapped files in %s: the directory is empty and no file size was given", q.dir)
-	}
-	if files := q.Files(); off < 0 || off+int64(len(b)) < off || len(files) > 0 && (off < files[0].from || off > files[len(files)-1].End()) {
-		return fmt.Errorf("write mapped files in %s: position %d is outside [%d, %d]", q.dir, off, q.MinOffset(), q.EndOffset())
-	}
 	for len(b) > 0 {
 		f, ok := q.Find(off)
 		if !ok {
@@ -46,12 +40,38 @@ func (q *Queue) WriteAt(b []byte, off int64) error {
 		at := off - f.from
 		n := min(int64(len(b)), f.size-at)
 		if err := f.write(b[:n], at); err != nil {
-			if errors.Is(err, ErrLimit) {
+			if errors.Is(err, ErrLimit) || errors.Is(err, ErrRemoved) {
 				return err // says nothing about the disk
 			}
 			return q.failLocked(err)
 		}
 		b, off = b[n:], off+n
+	}
+	return nil
+}
+
+// mayWriteLocked refuses positions and files that WriteAt must not touch, before anything is stored.
+func (q *Queue) mayWriteLocked(off, n int64) error {
+	size := q.FileSize()
+	if size == 0 {
+		return errNoSize
+	}
+	files := q.Files()
+	if off < 0 || len(files) > 0 && (off < files[0].from || off > files[len(files)-1].End()) {
+		return fmt.Errorf("position %d is outside [%d, %d]", off, q.MinOffset(), q.EndOffset())
+	}
+	if most := math.MaxInt64 / size * size; n > most-off {
+		return fmt.Errorf("%d bytes at position %d reach past the last file, which ends at %d", n, off, most)
+	}
+	if len(q.readOnly) > 0 {
+		for _, f := range files {
+			if f.readOnly && f.from < off+n && f.End() > off {
+				return fmt.Errorf("%s: %w", f.Path(), ErrReadOnly)
+			}
+		}
+	}
+	if (len(q.mu.made) > 0 || q.mu.making) && off+n > q.EndOffset() {
+		return errors.New("the next file was made ahead and is not adopted")
 	}
 	return nil
 }
@@ -95,13 +115,15 @@ func (f *File) reserve(from, to int64) error {
 	if from >= f.reservedAt && to <= f.reservedTo {
 		return nil
 	}
-	start := from - from%reserveAhead
-	end := min((to+reserveAhead-1)/reserveAhead*reserveAhead, f.size)
-	h, err := os.OpenFile(f.Path(), os.O_RDWR, 0)
+	start, end := from-from%reserveAhead, to
+	if over := to % reserveAhead; over > 0 {
+		end += min(reserveAhead-over, f.size-to)
+	}
+	h, err := f.OpenFile()
 	if err != nil {
 		return fmt.Errorf("write mapped file: %w", err)
 	}
-	err = mmap.Preallocate(h, start, end-start)
+	err = h.Preallocate(start, end-start)
 	_ = h.Close() // wrote no data
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
@@ -110,61 +132,22 @@ func (f *File) reserve(from, to int64) error {
 	return nil
 }
 
-// createLocked makes the file at from, in full length and sparse, and the directory if it has to.
+// createLocked makes the file at from; it is durable after Sync.
 func (q *Queue) createLocked(from int64) (*File, error) {
-	if err := q.mkdirLocked(q.dir); err != nil {
+	f, h, changed, err := q.makeFile(from)
+	if err != nil {
 		return nil, err
 	}
-	f := q.newFile(from)
-	// Not O_EXCL: a file of length zero that a dying writer left behind is taken over.
-	h, err := os.OpenFile(f.Path(), os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("create mapped file: %w", err)
-	}
-	st, err := h.Stat()
-	if err == nil && st.Size() != 0 {
-		err = fmt.Errorf("the file exists and has %d bytes", st.Size())
-	}
-	if err == nil {
-		err = h.Truncate(f.size)
-	}
-	if cerr := h.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return nil, fmt.Errorf("create mapped file %s: %w", f.Path(), err)
-	}
+	_ = h.Close() // synced by Sync
 	f.dirty = true
-	q.changedLocked(q.dir)
-	old := q.Files()
-	files := slices.Concat(old, []*File{f})
-	q.files.Store(&files)
-	return f, nil
-}
-
-// mkdirLocked makes dir and its missing parents, and remembers where entries were added.
-func (q *Queue) mkdirLocked(dir string) error {
-	err := os.Mkdir(dir, 0o755)
-	switch parent := filepath.Dir(dir); {
-	case err == nil:
-		q.changedLocked(parent)
-		return nil
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	case errors.Is(err, fs.ErrNotExist) && parent != dir:
-		if err := q.mkdirLocked(parent); err != nil {
-			return err
-		}
-		return q.mkdirLocked(dir)
-	}
-	return fmt.Errorf("create directory of mapped files: %w", err)
-}
-
-func (q *Queue) changedLocked(dir string) {
 	if q.mu.syncDir == nil {
 		q.mu.syncDir = make(map[string]struct{})
 	}
-	q.mu.syncDir[dir] = struct{}{}
+	for _, dir := range changed {
+		q.mu.syncDir[dir] = struct{}{}
+	}
+	q.appendLocked(f)
+	return f, nil
 }
 
 // Sync returns nil when everything written before the call is durable: the bytes, the files and their directory entries.
@@ -186,7 +169,7 @@ func (q *Queue) Sync() error {
 	q.mu.syncDir = nil
 	q.mu.Unlock()
 
-	err := syncAll(dirty, dirs)
+	err := q.syncAll(dirty, dirs)
 	if err != nil {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -196,78 +179,25 @@ func (q *Queue) Sync() error {
 }
 
 // syncAll syncs files first, then directories, so that a durable name never lacks its length.
-func syncAll(files []*File, dirs map[string]struct{}) error {
+func (q *Queue) syncAll(files []*File, dirs map[string]struct{}) error {
 	for _, f := range files {
-		h, err := os.OpenFile(f.Path(), os.O_RDWR, 0)
-		if errors.Is(err, fs.ErrNotExist) && f.gone.Load() != nil {
+		h, err := f.OpenFile()
+		if errors.Is(err, ErrRemoved) {
 			continue // truncated meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("sync mapped file: %w", err)
 		}
-		err = mmap.Datasync(h)
+		err = h.Datasync()
 		_ = h.Close() // synced
 		if err != nil {
 			return err
 		}
 	}
 	for dir := range dirs {
-		if err := mmap.SyncDir(dir); err != nil {
+		if err := q.fs.SyncDir(dir); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// Truncate removes everything at and above position off, durably when it returns nil: files that begin there are unlinked,
-// last one first so that a crash leaves no gap; the rest of the file that holds off reads as zero. A position at or
-// above EndOffset does nothing. Holders of an unlinked file keep its bytes; holders of the cut file see the zeros.
-//
-// Source: MappedFileQueue.truncateDirtyFiles, 5.5.0, which leaves the old bytes to be found again at the next start.
-func (q *Queue) Truncate(off int64) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if err := q.writableLocked(); err != nil {
-		return fmt.Errorf("truncate mapped files in %s: %w", q.dir, err)
-	}
-	if off < 0 {
-		return fmt.Errorf("truncate mapped files in %s: position %d < 0", q.dir, off)
-	}
-	files := q.Files()
-	keep := len(files)
-	for keep > 0 && files[keep-1].from >= off {
-		keep--
-		f := files[keep]
-		if err := os.Remove(f.Path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return q.failLocked(fmt.Errorf("truncate mapped files: %w", err))
-		}
-		left := files[:keep:keep]
-		q.files.Store(&left)
-		f.retire(ErrRemoved)
-	}
-	if keep < len(files) {
-		if err := mmap.SyncDir(q.dir); err != nil {
-			return q.failLocked(err)
-		}
-	}
-	if keep > 0 && files[keep-1].End() > off {
-		if err := files[keep-1].erase(off - files[keep-1].from); err != nil {
-			return q.failLocked(err)
-		}
-	}
-	return nil
-}
-
-// erase zeroes the file from byte at on and syncs it.
-func (f *File) erase(at int64) error {
-	h, err := os.OpenFile(f.Path(), os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("truncate mapped file: %w", err)
-	}
-	defer func() { _ = h.Close() }() // synced below, or failed already
-	f.reservedAt, f.reservedTo = 0, 0
-	if err := mmap.Erase(h, at, f.size-at); err != nil {
-		return err
-	}
-	return mmap.Datasync(h)
 }

@@ -230,6 +230,6 @@ func TestSyncBesideTruncate(t *testing.T) {
 	require.NoError(t, q.WriteAt(counting(300), 0))
 	last := q.Files()[2]
 	require.NoError(t, q.Truncate(200))
-	require.NoError(t, syncAll([]*File{last}, nil), "a file that was truncated away meanwhile needs no sync")
+	require.NoError(t, q.syncAll([]*File{last}, nil), "a file that was truncated away meanwhile needs no sync")
 	require.NoError(t, q.Sync())
 }
