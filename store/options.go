@@ -1,0 +1,220 @@
+package store
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// FlushDiskType says whether a put waits until its message is durable. The values are RocketMQ's.
+type FlushDiskType string
+
+// The flush types.
+const (
+	AsyncFlush FlushDiskType = "ASYNC_FLUSH" // a put is acknowledged when it is in the log; a flush follows within the intervals
+	SyncFlush  FlushDiskType = "SYNC_FLUSH"  // a put is acknowledged when it is durable, unless the message says WAIT=false
+)
+
+// BrokerRole is the part a store plays in replication. The values are RocketMQ's.
+type BrokerRole string
+
+// The roles.
+const (
+	AsyncMaster BrokerRole = "ASYNC_MASTER" // takes puts, waits for no replica
+	SyncMaster  BrokerRole = "SYNC_MASTER"  // waits for replicas; refused until there is replication, see Options.BrokerRole
+	Slave       BrokerRole = "SLAVE"        // takes what its master sent and no puts
+)
+
+// SyncFlushWriteMode says how bytes get into the log's files under synchronous flush.
+type SyncFlushWriteMode string
+
+// The modes. Readers see the files through their mappings in each of them.
+const (
+	SyncWriteAuto   SyncFlushWriteMode = "auto"   // the store chooses
+	SyncWriteMapped SyncFlushWriteMode = "mmap"   // stores into the mapping; ahead with one producer
+	SyncWriteStaged SyncFlushWriteMode = "staged" // collected in memory, one write and one sync for all of a flush; ahead from some 16 waiting producers on
+)
+
+// Options of a store. Take them from DefaultOptions or ParseOptions: the zero value is refused by Validate. Each field mirrors the property of RocketMQ's
+// MessageStoreConfig whose name is its own with a small first letter, which the tag prop carries as well; "live" behind the name
+// says that a running store can take a new value over, see RestartOnly. docs/config.md has the same as a table, and is tested against this.
+//
+// Durations are whole milliseconds in properties. Where no word is said about zero, it is refused.
+//
+// Source: MessageStoreConfig, 5.5.0.
+type Options struct {
+	// StorePathCommitLog lists the directories of the log, separated by ',' in the property. Empty: <root>/commitlog. With
+	// several, new files go to them in turn by file number.
+	StorePathCommitLog []string `prop:"storePathCommitLog"`
+	// ReadOnlyCommitLogStorePaths lists directories, separated by ',', whose files belong to the log and in which nothing is
+	// made, changed or removed, also where StorePathCommitLog names them. Empty (default): none.
+	ReadOnlyCommitLogStorePaths []string `prop:"readOnlyCommitLogStorePaths"`
+	// MappedFileSizeCommitLog is the length of a log file in bytes. Default 1 GiB. It cannot change while there are files.
+	MappedFileSizeCommitLog int64 `prop:"mappedFileSizeCommitLog"`
+
+	// MaxMessageSize is the most bytes of a body; a record may have 64 KiB more. Default 4 MiB. Whatever it says, no record is longer than
+	// a log file less 8 bytes (W1), and one rule holds for light queues too (W47). Stored messages are not affected.
+	MaxMessageSize int64 `prop:"maxMessageSize,live"`
+	// AutoMessageVersionOnTopicLen writes records of version 2 for topics over 127 bytes. Default true. Without it such topics are refused.
+	AutoMessageVersionOnTopicLen bool `prop:"autoMessageVersionOnTopicLen"`
+	// EnabledAppendPropCRC adds a checksum over the whole record as its last property. Default false.
+	EnabledAppendPropCRC bool `prop:"enabledAppendPropCRC"`
+	// ForceVerifyPropCRC checks that property in place of the body's checksum: a record without it is corrupt. Default false.
+	// It needs EnabledAppendPropCRC, or the store would call its own records corrupt.
+	ForceVerifyPropCRC bool `prop:"forceVerifyPropCRC"`
+
+	// UseReentrantLockWhenPutMessage guards the log's end by a mutex (default true), otherwise by a spin lock.
+	UseReentrantLockWhenPutMessage bool `prop:"useReentrantLockWhenPutMessage"`
+	// UseABSLock guards it by a lock that spins under little contention and blocks under much, and goes before the option
+	// above. Default false.
+	UseABSLock bool `prop:"useABSLock"`
+	// TopicQueueLockNum is how many locks the queues share. Default 32.
+	TopicQueueLockNum int `prop:"topicQueueLockNum"`
+	// OsPageCacheBusyTimeOutMills refuses puts (OS_PAGE_CACHE_BUSY) while another holds the log's end for longer. Default 1 s.
+	OsPageCacheBusyTimeOutMills time.Duration `prop:"osPageCacheBusyTimeOutMills,live"`
+
+	// FlushDiskType says whether puts wait for the disk. Default ASYNC_FLUSH. Only at a restart: 5.5.0 takes a change over and
+	// then fails every put (W37).
+	FlushDiskType FlushDiskType `prop:"flushDiskType"`
+	// SyncFlushTimeout is how long a put waits for its flush before it answers FLUSH_DISK_TIMEOUT. Default 5 s.
+	SyncFlushTimeout time.Duration `prop:"syncFlushTimeout"`
+	// FlushIntervalCommitLog is the period of the asynchronous flush. Default 500 ms.
+	FlushIntervalCommitLog time.Duration `prop:"flushIntervalCommitLog"`
+	// FlushCommitLogTimed keeps to that period (default true); otherwise WakeFlushWhenPutMessage can wake the flush earlier.
+	FlushCommitLogTimed bool `prop:"flushCommitLogTimed"`
+	// FlushCommitLogLeastPages is how many pages of 4 KiB must be unflushed before the asynchronous flush does something.
+	// Default 4. Zero: whenever a byte is.
+	FlushCommitLogLeastPages int `prop:"flushCommitLogLeastPages"`
+	// FlushCommitLogThoroughInterval is after how long it flushes whatever there is. Default 10 s.
+	FlushCommitLogThoroughInterval time.Duration `prop:"flushCommitLogThoroughInterval"`
+	// WakeFlushWhenPutMessage has a put wake the asynchronous flush. Default false. Without effect while FlushCommitLogTimed.
+	WakeFlushWhenPutMessage bool `prop:"wakeFlushWhenPutMessage"`
+	// EnableRunningFlagsInFlush is taken and changes nothing: a failed flush always sets NOT_WRITEABLE, and no flag ever keeps
+	// accepted messages from being flushed, as it does in 5.5.0 with this option (W9). Default false.
+	EnableRunningFlagsInFlush bool `prop:"enableRunningFlagsInFlush"`
+
+	// TransientStorePoolEnable collects records in memory and writes them to the file in a loop of its own (the commit); what is
+	// not yet committed is not readable and dies with the process. Default false. Refused with SYNC_FLUSH and with WriteWithoutMmap; without
+	// effect on a SLAVE.
+	TransientStorePoolEnable bool `prop:"transientStorePoolEnable"`
+	// TransientStorePoolSize is how many files' worth of memory 5.5.0 takes for that. Default 5. Here StagingBufferBytes bounds the
+	// memory, if it is less.
+	TransientStorePoolSize int `prop:"transientStorePoolSize"`
+	// FastFailIfNoBufferInStorePool refuses a put at once when that memory is full; otherwise the put waits for room. Default false.
+	// 5.5.0 without it goes on with a file that cannot be read (W2).
+	FastFailIfNoBufferInStorePool bool `prop:"fastFailIfNoBufferInStorePool"`
+	// CommitIntervalCommitLog is the period of the commit. Default 200 ms.
+	CommitIntervalCommitLog time.Duration `prop:"commitIntervalCommitLog"`
+	// CommitCommitLogLeastPages is how many pages of 4 KiB must wait before it does something. Default 4. Zero: whenever a
+	// byte does.
+	CommitCommitLogLeastPages int `prop:"commitCommitLogLeastPages"`
+	// CommitCommitLogThoroughInterval is after how long it commits whatever there is. Default 200 ms.
+	CommitCommitLogThoroughInterval time.Duration `prop:"commitCommitLogThoroughInterval"`
+	// WakeCommitWhenPutMessage has a put wake the commit. Default true.
+	WakeCommitWhenPutMessage bool `prop:"wakeCommitWhenPutMessage"`
+
+	// WriteWithoutMmap writes records with system calls and not through a mapping; reads go through mappings all the same.
+	// Default false. What lies behind a record stays zero (W6).
+	WriteWithoutMmap bool `prop:"writeWithoutMmap"`
+	// SharedByteBufferNum is how many buffers 5.5.0 encodes into for that. Default 16.
+	SharedByteBufferNum int `prop:"sharedByteBufferNum"`
+
+	// WarmMapedFileEnable brings all pages of a log file into memory when it is made, and locks them there until it is full.
+	// Default false.
+	WarmMapedFileEnable bool `prop:"warmMapedFileEnable"`
+	// FlushLeastPagesWhenWarmMapedFile is after how many pages 5.5.0 flushes meanwhile under SYNC_FLUSH. Default 4096. Warming dirties
+	// no page here, so there is nothing to flush.
+	FlushLeastPagesWhenWarmMapedFile int `prop:"flushLeastPagesWhenWarmMapedFile"`
+	// DataReadAheadEnable lets the kernel read ahead in the log (default true); otherwise it is advised that reads are random.
+	DataReadAheadEnable bool `prop:"dataReadAheadEnable"`
+	// DiskSpaceCleanForciblyRatio is the use in percent above which a directory of StorePathCommitLog gets no new file while another is
+	// below. Default 85.
+	DiskSpaceCleanForciblyRatio int `prop:"diskSpaceCleanForciblyRatio,live"`
+
+	// EnableLmq gives messages their offsets in light queues (INNER_MULTI_DISPATCH). Default false.
+	EnableLmq bool `prop:"enableLmq"`
+	// EnableMultiDispatch dispatches them to file queues. Default false.
+	EnableMultiDispatch bool `prop:"enableMultiDispatch"`
+	// EnableLmqQuota bounds how many light queues there are, if EnableLmq and EnableMultiDispatch are on. Default false.
+	EnableLmqQuota bool `prop:"enableLmqQuota,live"`
+	// MaxLmqConsumeQueueNum is that bound. Default 20000. Zero: no light queue can be made.
+	MaxLmqConsumeQueueNum int `prop:"maxLmqConsumeQueueNum,live"`
+
+	// CheckCRCOnRecover checks the bodies' checksums when the store is opened. Default true.
+	CheckCRCOnRecover bool `prop:"checkCRCOnRecover"`
+	// MessageDelayLevel lists the delays of levels 1, 2 and so on, separated by blanks: a number and s, m, h or d. Default 18
+	// levels from 1s to 2h. DelayLevels parses it.
+	MessageDelayLevel string `prop:"messageDelayLevel"`
+
+	// BrokerRole is ASYNC_MASTER (default) or SLAVE. SYNC_MASTER is refused: its acknowledgement would claim a replica that
+	// does not exist. (5.5.0 with its defaults waits for no replica either, W44.)
+	BrokerRole BrokerRole `prop:"brokerRole"`
+	// DuplicationEnable takes a log ordered by somebody else. Not supported: true is refused. Default false.
+	DuplicationEnable bool `prop:"duplicationEnable"`
+
+	// The options from here on are additions; RocketMQ ignores their names.
+
+	// SyncFlushWriteMode says how bytes get into the log under SYNC_FLUSH: auto (default), mmap or staged.
+	SyncFlushWriteMode SyncFlushWriteMode `prop:"syncFlushWriteMode,own"`
+	// PreallocateAheadBytes is how far ahead of the write position the pages of the log are brought into memory, in bytes.
+	// Default 64 MiB. Zero: not at all, and each put takes its own page faults.
+	PreallocateAheadBytes int64 `prop:"preallocateAheadBytes,own"`
+	// StagingBufferBytes bounds, in bytes, the records collected in memory and not yet in the files (staged, and the transient pool).
+	// Default 64 MiB.
+	StagingBufferBytes int64 `prop:"stagingBufferBytes,own"`
+
+	// FS is where the store lives. nil: the machine's filesystem. Not a property.
+	FS mmap.FS `prop:"-"`
+	// Logger gets what needs an operator's eye. nil: nothing is logged. Not a property.
+	Logger *slog.Logger `prop:"-"`
+}
+
+// defaultDelayLevels are the 18 delays of RocketMQ.
+const defaultDelayLevels = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+
+// DefaultOptions returns RocketMQ's defaults.
+//
+// Source: MessageStoreConfig, 5.5.0.
+func DefaultOptions() Options {
+	return Options{
+		MappedFileSizeCommitLog: 1 << 30,
+
+		MaxMessageSize:               4 << 20,
+		AutoMessageVersionOnTopicLen: true,
+
+		UseReentrantLockWhenPutMessage: true,
+		TopicQueueLockNum:              32,
+		OsPageCacheBusyTimeOutMills:    time.Second,
+
+		FlushDiskType:                  AsyncFlush,
+		SyncFlushTimeout:               5 * time.Second,
+		FlushIntervalCommitLog:         500 * time.Millisecond,
+		FlushCommitLogTimed:            true,
+		FlushCommitLogLeastPages:       4,
+		FlushCommitLogThoroughInterval: 10 * time.Second,
+
+		TransientStorePoolSize:          5,
+		CommitIntervalCommitLog:         200 * time.Millisecond,
+		CommitCommitLogLeastPages:       4,
+		CommitCommitLogThoroughInterval: 200 * time.Millisecond,
+		WakeCommitWhenPutMessage:        true,
+
+		SharedByteBufferNum: 16,
+
+		FlushLeastPagesWhenWarmMapedFile: 4096,
+		DataReadAheadEnable:              true,
+		DiskSpaceCleanForciblyRatio:      85,
+
+		MaxLmqConsumeQueueNum: 20000,
+
+		CheckCRCOnRecover: true,
+		MessageDelayLevel: defaultDelayLevels,
+
+		BrokerRole: AsyncMaster,
+
+		SyncFlushWriteMode:    SyncWriteAuto,
+		PreallocateAheadBytes: 64 << 20,
+		StagingBufferBytes:    64 << 20,
+	}
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of Validate that are no plain Java int.
+const (
+	minMappedFileSize = 256     // a small record and the filler behind it
+	recordExtraBytes  = 1 << 16 // what a record may have beside the body of maxMessageSize
+	minMaxMessageSize = 10      // 5.5.0 ignores less
+)
+
+// Validate returns every fault of o, joined, each with the property, its value and its bound, or with the other property
+// that contradicts it. It touches no file.
+func (o *Options) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	between := func(name string, v, low, high int64) {
+		if v < low || v > high {
+			fault("%s is %d, want %d to %d", name, v, low, high)
+		}
+	}
+	millis := func(name string, d time.Duration) {
+		if d < time.Millisecond || d > math.MaxInt32*time.Millisecond || d%time.Millisecond != 0 {
+			fault("%s is %v, want whole milliseconds from 1 to %d", name, d, math.MaxInt32)
+		}
+	}
+
+	between("mappedFileSizeCommitLog", o.MappedFileSizeCommitLog, minMappedFileSize, math.MaxInt32)
+	between("maxMessageSize", o.MaxMessageSize, minMaxMessageSize, math.MaxInt32)
+	between("topicQueueLockNum", int64(o.TopicQueueLockNum), 1, 1<<16)
+	between("flushCommitLogLeastPages", int64(o.FlushCommitLogLeastPages), 0, math.MaxInt32)
+	between("transientStorePoolSize", int64(o.TransientStorePoolSize), 1, math.MaxInt32)
+	between("commitCommitLogLeastPages", int64(o.CommitCommitLogLeastPages), 0, math.MaxInt32)
+	between("sharedByteBufferNum", int64(o.SharedByteBufferNum), 1, math.MaxInt32)
+	between("flushLeastPagesWhenWarmMapedFile", int64(o.FlushLeastPagesWhenWarmMapedFile), 1, math.MaxInt32)
+	between("diskSpaceCleanForciblyRatio", int64(o.DiskSpaceCleanForciblyRatio), 30, 85) // where 5.5.0 clamps
+	between("maxLmqConsumeQueueNum", int64(o.MaxLmqConsumeQueueNum), 0, math.MaxInt32)
+	between("preallocateAheadBytes", o.PreallocateAheadBytes, 0, math.MaxInt64)
+	between("stagingBufferBytes", o.StagingBufferBytes, 1, math.MaxInt64)
+	millis("osPageCacheBusyTimeOutMills", o.OsPageCacheBusyTimeOutMills)
+	millis("syncFlushTimeout", o.SyncFlushTimeout)
+	millis("flushIntervalCommitLog", o.FlushIntervalCommitLog)
+	millis("flushCommitLogThoroughInterval", o.FlushCommitLogThoroughInterval)
+	millis("commitIntervalCommitLog", o.CommitIntervalCommitLog)
+	millis("commitCommitLogThoroughInterval", o.CommitCommitLogThoroughInterval)
+	if _, err := o.DelayLevels(); err != nil {
+		faults = append(faults, err)
+	}
+	faults = append(faults, o.pathFaults()...)
+
+	switch o.FlushDiskType {
+	case AsyncFlush, SyncFlush:
+	default:
+		fault("flushDiskType is %q, want %s or %s", o.FlushDiskType, AsyncFlush, SyncFlush)
+	}
+	switch o.SyncFlushWriteMode {
+	case SyncWriteAuto, SyncWriteMapped, SyncWriteStaged:
+	default:
+		fault("syncFlushWriteMode is %q, want %s, %s or %s", o.SyncFlushWriteMode, SyncWriteAuto, SyncWriteMapped, SyncWriteStaged)
+	}
+	switch o.BrokerRole {
+	case AsyncMaster, Slave:
+	case SyncMaster:
+		fault("brokerRole is %s, which this version does not support: there is no replication, so an acknowledgement could not wait for a replica; set %s", SyncMaster, AsyncMaster)
+	default:
+		fault("brokerRole is %q, want %s or %s", o.BrokerRole, AsyncMaster, Slave)
+	}
+	if o.DuplicationEnable {
+		fault("duplicationEnable is true, which is not supported")
+	}
+
+	if o.TransientStorePoolEnable && o.WriteWithoutMmap {
+		fault("transientStorePoolEnable and writeWithoutMmap are both true: use one of them")
+	}
+	if o.TransientStorePoolEnable && o.FlushDiskType == SyncFlush {
+		fault("transientStorePoolEnable is true and flushDiskType %s: a put that waits for the disk gains nothing from the pool; set transientStorePoolEnable=false", SyncFlush)
+	}
+	if o.WriteWithoutMmap && o.SyncFlushWriteMode == SyncWriteMapped {
+		fault("writeWithoutMmap is true and syncFlushWriteMode %s: use one of them", SyncWriteMapped)
+	}
+	if o.ForceVerifyPropCRC && !o.EnabledAppendPropCRC {
+		fault("forceVerifyPropCRC is true and enabledAppendPropCRC false: the store would call its own records corrupt")
+	}
+	staged := o.TransientStorePoolEnable || o.FlushDiskType == SyncFlush && o.SyncFlushWriteMode != SyncWriteMapped
+	if staged && o.StagingBufferBytes < o.MaxMessageSize+recordExtraBytes {
+		fault("stagingBufferBytes is %d, want room for a record: maxMessageSize and 65536 bytes, %d", o.StagingBufferBytes, o.MaxMessageSize+recordExtraBytes)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("store options: %w", err)
+	}
+	return nil
+}
+
+// pathFaults looks at the directories of the log. At least one must be left to write to.
+func (o *Options) pathFaults() (faults []error) {
+	check := func(name string, dirs []string) (clean []string) {
+		for _, dir := range dirs {
+			d := filepath.Clean(dir)
+			switch {
+			case strings.TrimSpace(dir) == "":
+				faults = append(faults, fmt.Errorf("%s %q: an empty path among others", name, strings.Join(dirs, pathSeparator)))
+			case slices.Contains(clean, d):
+				faults = append(faults, fmt.Errorf("%s names %s twice", name, d))
+			default:
+				clean = append(clean, d)
+			}
+		}
+		return clean
+	}
+	write := check("storePathCommitLog", o.StorePathCommitLog)
+	read := check("readOnlyCommitLogStorePaths", o.ReadOnlyCommitLogStorePaths)
+	if len(write) > 0 && !slices.ContainsFunc(write, func(d string) bool { return !slices.Contains(read, d) }) {
+		faults = append(faults, fmt.Errorf("storePathCommitLog %q: readOnlyCommitLogStorePaths has all of it, want one path to write to", strings.Join(write, pathSeparator)))
+	}
+	return faults
+}
+
+// delayUnits are the letters that a delay may end in.
+var delayUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
+
+// DelayLevels returns the delays of MessageDelayLevel; that of level 1 comes first. An error names the level that is no number
+// from 0 on with a unit behind it.
+//
+// Source: the parser of messageDelayLevel in DefaultMessageStore, 5.5.0.
+func (o *Options) DelayLevels() ([]time.Duration, error) {
+	words := strings.Fields(o.MessageDelayLevel)
+	if len(words) == 0 {
+		return nil, errors.New("messageDelayLevel is empty, want at least one level")
+	}
+	levels := make([]time.Duration, 0, len(words))
+	for i, w := range words {
+		unit := delayUnits[w[len(w)-1]]
+		n, err := strconv.ParseInt(w[:len(w)-1], 10, 64)
+		if unit == 0 || err != nil || n < 0 || n > int64(math.MaxInt64/unit) {
+			return nil, fmt.Errorf("messageDelayLevel: level %d is %q, want a number and s, m, h or d", i+1, w)
+		}
+		levels = append(levels, time.Duration(n)*unit)
+	}
+	return levels, nil
+}
