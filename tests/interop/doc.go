@@ -5,8 +5,8 @@
 //
 //	go test -tags interop ./tests/interop
 //
-// needs JDK 17 and Maven, set up to reach a repository. The program is built once into the cache directory
-// (TANDEMMQ_CACHE, else tandemmq in the user's cache directory), keyed by its sources. One JVM serves many directories.
+// needs JDK 17 and Maven, set up to reach a repository. The program is built once into the cache directory (package java).
+// One JVM serves many directories.
 //
 //	golden_test.go    the program reads the golden stores and gets what their manifests say: it is a sound judge
 //	trip_test.go      a store moved, rolled back and moved again, with RocketMQ reading and sending at every station,

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/tests/golden"
+	"github.com/tandemq/tandemmq/tests/interop/java"
 )
 
 const (
@@ -110,10 +110,7 @@ func runJobs(t *testing.T, jobs []job) map[string]report {
 
 	ctx, cancel := context.WithTimeout(context.Background(), javaLimit)
 	defer cancel()
-	// Logs, native libraries and RocksDB's own log go to the home directory given here; no file in the shared temporary directory.
-	cmd := exec.CommandContext(ctx, "java", "-Xmx512m", "-XX:-UsePerfData", "-Duser.home="+home, "-Djava.io.tmpdir="+home,
-		"-cp", storeCheck.classPath, "tandemmq.StoreCheck", "batch", list, strconv.Itoa(javaJobs))
-	cmd.WaitDelay = 5 * time.Second
+	cmd := java.Command(ctx, storeCheck.classPath, home, []string{"-Xmx512m"}, "StoreCheck", "batch", list, strconv.Itoa(javaJobs))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	start := time.Now()

@@ -30,11 +30,13 @@ final class OpenStore implements AutoCloseable {
     final RocksDBConsumeQueueStore rocksQueues;
 
     OpenStore(Args args) throws Exception {
-        MessageStoreConfig config = config(args);
+        this(config(args), args.text("mode", "file").equals("rocks"));
+    }
+
+    OpenStore(MessageStoreConfig config, boolean rocks) throws Exception {
         BrokerConfig broker = new BrokerConfig();
         broker.setBrokerIP1("127.0.0.1");
         BrokerStatsManager stats = new BrokerStatsManager("storecheck", false);
-        boolean rocks = args.text("mode", "file").equals("rocks");
         // The constructor fills a static TreeMap of the store's statistics without a lock: two at once can tie its nodes into a
         // ring, and then every later one runs for ever.
         synchronized (OpenStore.class) {
@@ -52,7 +54,7 @@ final class OpenStore implements AutoCloseable {
         }
         try {
             if (!messages.load()) {
-                throw new IllegalStateException("the store refuses to load " + args.dir);
+                throw new IllegalStateException("the store refuses to load " + config.getStorePathRootDir());
             }
             messages.start();
             awaitIdle();
@@ -62,23 +64,13 @@ final class OpenStore implements AutoCloseable {
         }
     }
 
-    /**
-     * Small files as the directory has them, and nothing that would delete, compact or move messages by the clock: the
-     * records carry real store times, so retention has to be out of reach.
-     */
+    /** Small files as the directory has them. */
     private static MessageStoreConfig config(Args args) {
-        MessageStoreConfig c = new MessageStoreConfig();
-        c.setStorePathRootDir(args.dir);
+        MessageStoreConfig c = quietConfig(args.dir);
         c.setMappedFileSizeCommitLog(args.number("commitlog-size", c.getMappedFileSizeCommitLog()));
         c.setMappedFileSizeConsumeQueue(args.number("cq-size", c.getMappedFileSizeConsumeQueue()));
         c.setMaxHashSlotNum(args.number("index-slots", c.getMaxHashSlotNum()));
         c.setMaxIndexNum(args.number("index-num", c.getMaxIndexNum()));
-        c.setFileReservedTime((int) TimeUnit.DAYS.toHours(50 * 365));
-        c.setDiskMaxUsedSpaceRatio(99);
-        c.setCleanFileForciblyEnable(false);
-        c.setEnableCompaction(false);
-        c.setTimerWheelEnable(false);
-        c.setHaListenPort(0);
         if (args.on("lmq")) {
             c.setEnableLmq(true);
             c.setEnableMultiDispatch(true);
@@ -94,6 +86,22 @@ final class OpenStore implements AutoCloseable {
             default -> { }
         }
         c.setUseSeparateStorePathForRocksdbCQ(args.on("separate"));
+        return c;
+    }
+
+    /**
+     * The released store's defaults, but for what would delete, compact or move messages by the clock or open a port: the
+     * records carry real store times, so retention has to be out of reach.
+     */
+    static MessageStoreConfig quietConfig(String dir) {
+        MessageStoreConfig c = new MessageStoreConfig();
+        c.setStorePathRootDir(dir);
+        c.setFileReservedTime((int) TimeUnit.DAYS.toHours(50 * 365));
+        c.setDiskMaxUsedSpaceRatio(99);
+        c.setCleanFileForciblyEnable(false);
+        c.setEnableCompaction(false);
+        c.setTimerWheelEnable(false);
+        c.setHaListenPort(0);
         return c;
     }
 

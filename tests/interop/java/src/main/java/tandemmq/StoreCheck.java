@@ -112,7 +112,7 @@ public final class StoreCheck {
     }
 
     /** The program must not be reachable from anywhere: looks through this process's sockets, where the system shows them. */
-    private static void requireNoListeningSocket() throws IOException {
+    static void requireNoListeningSocket() throws IOException {
         List<String> own = new ArrayList<>();
         File[] descriptors = new File("/proc/self/fd").listFiles();
         for (File fd : descriptors == null ? new File[0] : descriptors) {
