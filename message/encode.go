@@ -92,11 +92,11 @@ func (m *Message) AppendTo(dst []byte) ([]byte, error) {
 }
 
 // PutTo writes the record of AppendTo over dst, which has exactly EncodedSize bytes and may hold anything. Every byte of dst
-// is written, from the front to the back, but for the checksum property, whose digits come last; dst is never read, but
-// for that checksum. No allocation. Errors are those of EncodedSize, and a *LimitError of class ErrBufferLength for a dst of
-// another length; dst is then as it was.
+// is written, in no order to rely on; dst is read for the checksum property alone. No allocation. Errors are those of
+// EncodedSize, and a *LimitError of class ErrBufferLength for a dst of another length; dst is then as it was.
 //
-// It takes what copying and summing the body takes, and 15 ns.
+// It takes what one copy and one checksum of the body take, and about 20 ns. The two add up as they do apart, so a checksum made
+// beforehand would save nothing.
 func (m *Message) PutTo(dst []byte) error {
 	size, err := m.EncodedSize()
 	if err != nil {
@@ -159,7 +159,12 @@ func (m *Message) put(dst []byte) {
 		copy(tail, m.Properties)
 		return
 	}
-	AppendPropertiesWithout(tail[:0], m.Properties, HasCRC)
+	tail = tail[:len(tail)-PropertyCRCSize]
+	if len(tail) == len(m.Properties) { // nothing to drop, which would be ten bytes or more, and no separator to add
+		copy(tail, m.Properties)
+	} else {
+		AppendPropertiesWithout(tail[:0], m.Properties, HasCRC)
+	}
 	PutPropertyCRC(dst)
 }
 
