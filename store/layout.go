@@ -27,7 +27,7 @@ import (
 //	abort                                      there while a process runs, and after it died    RocketMQ, Generate
 //	lock                                       its first byte carries the lock                  RocketMQ, this package
 //	config/topics.json                         the broker's topics                              RocketMQ, Generate
-//	tandemmq/                                  our own state, unknown to RocketMQ               migrate
+//	tandemmq/                                  our own state, unknown to RocketMQ               migrate, this package
 //
 // Source: StorePathConfigHelper, 5.5.0.
 type Layout struct {
