@@ -79,13 +79,13 @@ func (q *Queue) makeDurable(from int64) (*File, error) {
 		return nil, err
 	}
 	if err := h.Datasync(); err != nil {
-		return nil, errors.Join(err, q.takeBack(f, h))
+		return nil, fmt.Errorf("create mapped file %s: %w", f.Path(), errors.Join(err, q.takeBack(f, h)))
 	}
 	_ = h.Close() // synced
 	for _, dir := range changed {
 		if err := q.syncDir(dir); err != nil {
 			_, uerr := q.unlink(f)
-			return nil, errors.Join(err, uerr)
+			return nil, fmt.Errorf("create mapped file %s: %w", f.Path(), errors.Join(err, uerr))
 		}
 	}
 	return f, nil

@@ -150,6 +150,20 @@ func TestReleaseTooOften(t *testing.T) {
 	require.Panics(t, func() { _ = f.Advise(0, 1, mmap.WillNeed) })
 }
 
+func TestLockMemory(t *testing.T) {
+	f := tenFiles(t, Options{}).Files()[0]
+	require.Panics(t, func() { _ = f.LockMemory(0, 100) }, "without holding it")
+	hold(t, f)
+	defer f.Release()
+	if err := f.LockMemory(0, 100); err != nil {
+		t.Skip("this process may lock no memory:", err)
+	}
+	require.Contains(t, vmFlags(t, f.Path()), "lo")
+	require.NoError(t, f.UnlockMemory(0, 100))
+	require.NotContains(t, vmFlags(t, f.Path()), "lo")
+	require.Error(t, f.LockMemory(0, 101), "outside of the file")
+}
+
 func TestHoldErrors(t *testing.T) {
 	q := tenFiles(t, Options{})
 	used, _ := Usage()

@@ -62,6 +62,7 @@ type Queue struct {
 
 	noReserve sync.Once  // the filesystem cannot reserve: logged
 	removing  sync.Mutex // RemoveFirst and Truncate take turns; taken before mu
+	syncing   sync.Mutex // calls of Sync take turns; taken before mu
 
 	mu struct { // serialises writers and Close; Create and RemoveFirst do not hold it during their I/O
 		sync.Mutex

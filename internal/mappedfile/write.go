@@ -132,14 +132,22 @@ func (f *File) reserve(from, to int64) error {
 	return nil
 }
 
-// createLocked makes the file at from; it is durable after Sync.
+// createLocked makes the file at from; it is durable after Sync. The file before it is so at once: of two names that are not
+// durable a crash may leave the later one alone.
 func (q *Queue) createLocked(from int64) (*File, error) {
+	if files := q.Files(); len(files) > 0 && files[len(files)-1].unnamed {
+		last := files[len(files)-1]
+		if err := q.syncAll([]*File{last}, map[string]struct{}{last.dir: {}}); err != nil {
+			return nil, err
+		}
+		last.unnamed = false
+	}
 	f, h, changed, err := q.makeFile(from)
 	if err != nil {
 		return nil, err
 	}
 	_ = h.Close() // synced by Sync
-	f.dirty = true
+	f.dirty, f.unnamed = true, true
 	if q.mu.syncDir == nil {
 		q.mu.syncDir = make(map[string]struct{})
 	}
@@ -151,8 +159,10 @@ func (q *Queue) createLocked(from int64) (*File, error) {
 }
 
 // Sync returns nil when everything written before the call is durable: the bytes, the files and their directory entries.
-// Concurrent writes may go on; they are covered or not. An error is sticky.
+// Concurrent writes may go on; they are covered or not. Calls take turns. An error is sticky.
 func (q *Queue) Sync() error {
+	q.syncing.Lock() // what a call has begun to sync is not durable for the next one before it is done
+	defer q.syncing.Unlock()
 	q.mu.Lock()
 	if err := q.writableLocked(); err != nil {
 		q.mu.Unlock()
@@ -170,10 +180,13 @@ func (q *Queue) Sync() error {
 	q.mu.Unlock()
 
 	err := q.syncAll(dirty, dirs)
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if err != nil {
-		q.mu.Lock()
-		defer q.mu.Unlock()
 		return q.failLocked(err)
+	}
+	for _, f := range dirty {
+		f.unnamed = false
 	}
 	return nil
 }
