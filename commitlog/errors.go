@@ -82,3 +82,108 @@ func (e *EndError) Error() string {
 func (e *EndError) Is(target error) bool {
 	return target == ErrTorn && e.Kind == EndTorn || target == ErrCorrupt && e.Kind == EndCorrupt
 }
+
+// Classes of error of a Writer.
+var (
+	// ErrClosed: the log was closed.
+	ErrClosed = errors.New("commit log is closed")
+	// ErrFailed: an earlier write or sync failed. The log takes no more until it is opened again; reads go on.
+	ErrFailed = errors.New("commit log has failed")
+	// ErrFlushTimeout: the record is in the log and not durable yet.
+	ErrFlushTimeout = errors.New("flush of the commit log did not end in time")
+	// ErrBusy: no room at this moment.
+	ErrBusy = errors.New("commit log is busy")
+	// ErrSize: no file of the log can hold so many bytes.
+	ErrSize = errors.New("too large for a file of the commit log")
+	// ErrAllocate: the next file of the log cannot be made.
+	ErrAllocate = errors.New("next file of the commit log cannot be made")
+	// ErrPosition: bytes of another log do not belong at the end of this one.
+	ErrPosition = errors.New("not the end of the commit log")
+)
+
+// FailedError carries the first error of writing or syncing: everything after it answers it. It matches ErrFailed.
+type FailedError struct{ Err error }
+
+func (e *FailedError) Error() string { return fmt.Sprintf("%v: %v", ErrFailed, e.Err) }
+
+// Unwrap returns the first error.
+func (e *FailedError) Unwrap() error { return e.Err }
+
+// Is matches ErrFailed.
+func (e *FailedError) Is(target error) bool { return target == ErrFailed }
+
+// BusyReason says what a reservation would have to wait for.
+type BusyReason int
+
+// What reservations wait for.
+const (
+	BusyRing   BusyReason = iota // too many unfilled reservations
+	BusyFile                     // the next file is being made
+	BusyBuffer                   // memory for uncommitted bytes is full
+	BusyFlush                    // too much is not durable: the disk does not keep up, or stands still
+)
+
+func (r BusyReason) String() string {
+	switch r {
+	case BusyRing:
+		return "too many puts at once"
+	case BusyFile:
+		return "the next file is being made"
+	case BusyBuffer:
+		return "the write buffer is full"
+	case BusyFlush:
+		return "too many bytes wait for the disk"
+	}
+	return fmt.Sprintf("BusyReason(%d)", int(r))
+}
+
+// BusyError tells why there is no room at this moment. It matches ErrBusy.
+type BusyError struct {
+	Reason       BusyReason
+	PendingBytes int64 // BusyBuffer, BusyFlush: bytes that wait
+	LimitBytes   int64 // and how many may
+}
+
+func (e *BusyError) Error() string {
+	if e.LimitBytes == 0 {
+		return fmt.Sprintf("%v: %v", ErrBusy, e.Reason)
+	}
+	return fmt.Sprintf("%v: %v (%d bytes, limit %d)", ErrBusy, e.Reason, e.PendingBytes, e.LimitBytes)
+}
+
+// Is matches ErrBusy.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// SizeError tells that no file of the log can hold what was to be appended. It matches ErrSize.
+type SizeError struct{ Bytes, MaxBytes int64 }
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("append %d bytes, want 1 to %d: %v", e.Bytes, e.MaxBytes, ErrSize)
+}
+
+// Is matches ErrSize.
+func (e *SizeError) Is(target error) bool { return target == ErrSize }
+
+// AllocateError tells why the next file of the log cannot be made. Making it is tried again after a while, not by each put. It matches ErrAllocate.
+type AllocateError struct {
+	PhyOffset int64 // first byte of the file
+	Err       error
+}
+
+func (e *AllocateError) Error() string { return fmt.Sprintf("%v: %v", ErrAllocate, e.Err) }
+
+// Unwrap returns the cause.
+func (e *AllocateError) Unwrap() error { return e.Err }
+
+// Is matches ErrAllocate.
+func (e *AllocateError) Is(target error) bool { return target == ErrAllocate }
+
+// PositionError tells that raw bytes were offered for another place than the end of the log. It matches ErrPosition.
+type PositionError struct{ PhyOffset, End int64 }
+
+func (e *PositionError) Error() string {
+	return fmt.Sprintf("append at physical offset %d: the commit log ends at %d: %v", e.PhyOffset, e.End, ErrPosition)
+}
+
+// Is matches ErrPosition.
+func (e *PositionError) Is(target error) bool { return target == ErrPosition }

@@ -24,6 +24,7 @@ type Options struct {
 type Log struct {
 	queue      *mappedfile.Queue
 	probeBytes int64
+	readable   func() int64 // of a log that is being written to: where readers stop; nil: nowhere
 }
 
 // Open reads the directory dir; a missing one is an empty log. No record is read. The file size is that of the files.
@@ -63,13 +64,15 @@ func (l *Log) Close() error { return l.queue.Close() }
 // Source: CommitLog.getMessage, lookMessageByOffset, 5.5.0, which trust any four bytes to be a size (W24, W25).
 func (l *Log) Read(phy int64, size int32, checkCRC bool, r *message.Record) (release func(), err error) {
 	f, ok := l.queue.Find(phy)
-	if !ok {
-		return nil, &RangeError{PhyOffset: phy, Min: l.queue.MinOffset(), Max: l.queue.EndOffset()}
+	to := l.readTo()
+	if !ok || phy >= to || l.readable != nil && int64(size) > to-phy {
+		return nil, &RangeError{PhyOffset: phy, Min: l.queue.MinOffset(), Max: to}
 	}
 	data, err := f.Hold()
 	if err != nil {
 		return nil, fmt.Errorf("read commit log at physical offset %d: %w", phy, err)
 	}
+	data = data[:min(f.Size(), to-f.From())]
 	err = mmap.GuardFault(func() error { return readAt(f, data, phy-f.From(), size, checkCRC, r) })
 	if err != nil {
 		f.Release()
@@ -78,12 +81,22 @@ func (l *Log) Read(phy int64, size int32, checkCRC bool, r *message.Record) (rel
 	return f.Releaser(), nil
 }
 
+// readTo returns the position at which readers stop: the end of the files, or of what has been written to a log that is being written to. -1
+// without files.
+func (l *Log) readTo() int64 {
+	to := l.queue.EndOffset()
+	if l.readable != nil {
+		to = min(to, l.readable())
+	}
+	return to
+}
+
 // readAt decodes the record at byte pos of a file and verifies that it belongs there.
 func readAt(f *mappedfile.File, data []byte, pos int64, size int32, checkCRC bool, r *message.Record) error {
 	fail := func(got, want string, cause error) error {
 		return &CorruptError{File: f.Path(), Offset: pos, PhyOffset: f.From() + pos, Got: got, Want: want, Err: cause}
 	}
-	if left := f.Size() - pos; int64(size) > left {
+	if left := int64(len(data)) - pos; int64(size) > left {
 		return fail(fmt.Sprintf("%d bytes to the end of the file", left), fmt.Sprintf("a record of %d bytes", size), nil)
 	}
 	if err := r.Decode(data[pos:], checkCRC); err != nil {
@@ -113,19 +126,10 @@ func (l *Log) StoreTimestamp(phy int64, size int32) (int64, error) {
 // one file and what follows it, and says nothing about damage in earlier files. The error is nil for every kind of end that
 // could be told; it is non-nil only when the log could not be read.
 func (l *Log) End(o ScanOptions) (ScanEnd, error) {
-	from := l.MinOffset()
-	files := l.queue.Files()
-	for i := len(files) - 1; i > 0; i-- {
-		ok, err := begins(files[i], o.CheckCRC)
-		if err != nil {
-			return ScanEnd{}, err
-		}
-		if ok {
-			from = files[i].From()
-			break
-		}
+	s, err := l.endScanner(o)
+	if err != nil {
+		return ScanEnd{}, err
 	}
-	s := l.Scanner(from, o)
 	defer s.Close()
 	for s.Next() {
 	}
@@ -134,6 +138,23 @@ func (l *Log) End(o ScanOptions) (ScanEnd, error) {
 		return ScanEnd{}, err
 	}
 	return s.End(), nil
+}
+
+// endScanner returns a scanner from the last file that begins with a record or a filler.
+func (l *Log) endScanner(o ScanOptions) (*Scanner, error) {
+	from := l.MinOffset()
+	files := l.queue.Files()
+	for i := len(files) - 1; i > 0; i-- {
+		ok, err := begins(files[i], o.CheckCRC)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			from = files[i].From()
+			break
+		}
+	}
+	return l.Scanner(from, o), nil
 }
 
 // begins tells whether a file begins with a record or a filler.

@@ -55,6 +55,9 @@ type ScanEnd struct {
 type ScanOptions struct {
 	// CheckCRC verifies the checksum of each body. The search behind damage does so always.
 	CheckCRC bool
+	// To is the physical offset at which the scan ends cleanly, a record boundary; 0: the end of the log. Of a log that is being written to, the
+	// scan ends at what was committed when it began, if that is earlier.
+	To int64
 	// NoReadahead omits the advice to read ahead: for a scan of a few records.
 	NoReadahead bool
 }
@@ -65,6 +68,7 @@ type Scanner struct {
 	o    ScanOptions
 	next func() error // s.step, made once: a method value allocates
 
+	to    int64 // the scan ends here; -1: where the log does
 	files []*mappedfile.File
 	index int              // of file in files
 	file  *mappedfile.File // held while not nil
@@ -81,8 +85,14 @@ type Scanner struct {
 // Scanner returns a scanner of the records from physical offset from on, which must be the start of a record or of a file;
 // anywhere else the scan finds damage. From -1, or from below MinOffset, it starts at MinOffset.
 func (l *Log) Scanner(from int64, o ScanOptions) *Scanner {
-	s := &Scanner{log: l, o: o, files: l.queue.Files(), end: ScanEnd{NextValid: -1}}
+	s := &Scanner{log: l, o: o, to: -1, files: l.queue.Files(), end: ScanEnd{NextValid: -1}}
 	s.next = s.step
+	if o.To > 0 || l.readable != nil {
+		s.to = l.readTo()
+		if o.To > 0 {
+			s.to = min(s.to, o.To)
+		}
+	}
 	if len(s.files) == 0 {
 		if from > 0 {
 			s.fail(&RangeError{PhyOffset: from, Min: -1, Max: -1})
@@ -151,6 +161,10 @@ func (s *Scanner) Next() bool {
 func (s *Scanner) step() error {
 	for {
 		here := s.file.From() + int64(s.pos)
+		if here == s.to {
+			s.finish(EndClean, nil, -1)
+			return nil
+		}
 		err := s.rec.Decode(s.data[s.pos:], s.o.CheckCRC)
 		if err == nil {
 			if s.rec.PhyOffset != here {

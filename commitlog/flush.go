@@ -1,0 +1,295 @@
+package commitlog
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Flushing. One goroutine syncs the files; nobody else does, but for Flush and Close, which take turns with it. Synchronous flush is a group
+// commit: whoever waits joins the group; the goroutine takes the group that has gathered while the last sync ran, syncs once, and
+// answers all of it. A waiter has its own timer, so that a disk that stands still cannot keep it.
+
+const pageBytes = 4096 // the unit of the options that count pages
+
+// Limits that are reported when they are passed.
+const (
+	slowFlush  = 500 * time.Millisecond
+	slowHoldMs = 500
+)
+
+// waiter is one AwaitFlush. It is an element of a ring.
+type waiter struct {
+	next, prev *waiter
+	target     int64 // physical offset below which all must be durable
+	done       chan error
+	timer      *time.Timer
+}
+
+var waiters = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &waiter{done: make(chan error, 1), timer: t}
+}}
+
+// group is a list of waiters.
+type group struct {
+	root waiter
+	n    int
+}
+
+func (g *group) init() { g.root.next, g.root.prev = &g.root, &g.root }
+
+func (g *group) push(x *waiter) {
+	x.prev, x.next = g.root.prev, &g.root
+	x.prev.next, g.root.prev = x, x
+	g.n++
+}
+
+func (g *group) remove(x *waiter) {
+	x.prev.next, x.next.prev = x.next, x.prev
+	x.next, x.prev = nil, nil
+	g.n--
+}
+
+type flusher struct {
+	w     *Writer
+	onPut bool // wake for each put
+	wake  chan struct{}
+	stop  chan struct{}
+	done  chan struct{}
+
+	syncing sync.Mutex // who syncs
+	scratch []*segment // of who syncs
+
+	mu struct {
+		sync.Mutex
+		group  group // waits for the next sync, or for one that is running
+		closed bool
+	}
+}
+
+func newFlusher(w *Writer) *flusher {
+	f := &flusher{w: w, onPut: w.o.FlushOnPut && !w.o.SyncFlush, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	f.mu.group.init()
+	return f
+}
+
+// run ends when stop is closed; Writer.Close joins it.
+func (f *flusher) run() {
+	defer close(f.done)
+	t := time.NewTimer(f.w.o.FlushInterval)
+	defer t.Stop()
+	lastThorough := time.Now()
+	for {
+		select {
+		case <-f.stop:
+			return
+		case <-f.wake:
+			if f.w.o.SyncFlush {
+				f.gather()
+			}
+			_ = f.flush(0) // the error sticks
+			continue
+		case <-t.C:
+		}
+		least := int64(f.w.o.FlushLeastPages)
+		if f.w.o.SyncFlush || time.Since(lastThorough) >= f.w.o.FlushThoroughInterval {
+			least, lastThorough = 0, time.Now()
+		}
+		_ = f.flush(least)
+		t.Reset(f.w.o.FlushInterval)
+	}
+}
+
+func (f *flusher) kick() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// gather lets the group grow as long as it does so by itself. Producers that were answered together come back one by one within
+// microseconds; the first of them would otherwise have a sync of its own, and the others wait for it first.
+func (f *flusher) gather() {
+	for last := 0; ; {
+		runtime.Gosched()
+		f.mu.Lock()
+		n := f.mu.group.n
+		f.mu.Unlock()
+		if n <= last {
+			return
+		}
+		last = n
+	}
+}
+
+// flush makes all that is published durable, if it is at least so many pages, and answers who waited for it.
+func (f *flusher) flush(leastPages int64) error {
+	f.syncing.Lock()
+	defer f.syncing.Unlock()
+	to := f.w.pos.Wrote()
+	from := f.w.pos.Flushed()
+	err := f.w.failure()
+	switch {
+	case err != nil:
+	case to == from:
+		f.w.stats.durable(time.Now())
+	case to/pageBytes-from/pageBytes >= leastPages:
+		err = f.sync(from, to)
+	}
+	f.answer(err)
+	return err
+}
+
+// sync brings [from, to) into the files and onto the disk. syncing is held.
+func (f *flusher) sync(from, to int64) error {
+	w := f.w
+	if err := w.commitTo(to); err != nil {
+		return err
+	}
+	start := time.Now()
+	f.scratch = w.segments.between(f.scratch[:0], from, to)
+	for _, s := range f.scratch {
+		if err := s.handle.Datasync(); err != nil {
+			return w.fail(fmt.Errorf("flush commit log from physical offset %d to %d: %w", from, to, err))
+		}
+	}
+	w.stats.flushed(start, to-from)
+	if elapsed := time.Since(start); elapsed >= slowFlush {
+		w.stats.slowFlushes.Add(1)
+		w.logger.Warn("commit log flush was slow", slog.Int64("phyOffset", from), slog.Int64("bytes", to-from), slog.Duration("elapsed", elapsed))
+	}
+	w.pos.AdvanceFlushed(to)
+	w.space.wake()
+	for _, s := range w.segments.drop(to) {
+		if err := s.close(); err != nil { // its bytes are durable
+			w.logger.Warn("close of a commit log file failed", slog.String("file", s.file.Path()), slog.Any("err", err))
+		}
+	}
+	return nil
+}
+
+// answer answers all waiters whose bytes are durable; with an error all of them.
+func (f *flusher) answer(err error) {
+	flushed := f.w.pos.Flushed()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answered := 0
+	for x := f.mu.group.root.next; x != &f.mu.group.root; {
+		next := x.next
+		if err != nil || x.target <= flushed {
+			f.mu.group.remove(x)
+			x.done <- err
+			answered++
+		}
+		x = next
+	}
+	if answered > 0 {
+		f.w.stats.answered(answered)
+	}
+	if f.mu.group.n > 0 {
+		f.kick()
+	}
+}
+
+// AwaitFlush returns when what r reserved is durable. ErrFlushTimeout after SyncFlushTimeout: it is in the log, will become durable
+// when the disk moves again, and nobody will be told. *FailedError: it may or may not be durable, and will not be. ErrClosed never:
+// Close flushes first. It may be called under asynchronous flush too.
+//
+// Source: GroupCommitService, FlushDiskWatcher, 5.5.0.
+func (w *Writer) AwaitFlush(r *Reservation) error {
+	return w.flusher.await(r.end, w.o.SyncFlushTimeout)
+}
+
+func (f *flusher) await(target int64, timeout time.Duration) error {
+	if f.w.pos.Flushed() >= target {
+		return nil
+	}
+	if err := f.w.failure(); err != nil {
+		return err
+	}
+	x := waiters.Get().(*waiter)
+	x.target = target
+	f.mu.Lock()
+	if f.mu.closed {
+		f.mu.Unlock()
+		waiters.Put(x)
+		return ErrClosed
+	}
+	f.mu.group.push(x)
+	f.mu.Unlock()
+	f.kick()
+	x.timer.Reset(timeout)
+	select {
+	case err := <-x.done:
+		x.timer.Stop()
+		waiters.Put(x)
+		return err
+	case <-x.timer.C:
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if x.next == nil { // answered meanwhile
+		err := <-x.done
+		waiters.Put(x)
+		return err
+	}
+	f.mu.group.remove(x)
+	waiters.Put(x)
+	f.w.stats.flushTimeouts.Add(1)
+	return ErrFlushTimeout
+}
+
+// Flush makes everything published durable.
+func (w *Writer) Flush() error { return w.flusher.flush(0) }
+
+// committer writes what the pool holds into the files.
+type committer struct {
+	w     *Writer
+	onPut bool
+	wake  chan struct{}
+	stop  chan struct{}
+	done  chan struct{}
+}
+
+func newCommitter(w *Writer) *committer {
+	return &committer{w: w, onPut: w.o.CommitOnPut, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (c *committer) kick() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run ends when stop is closed; Writer.Close joins it.
+func (c *committer) run() {
+	defer close(c.done)
+	t := time.NewTimer(c.w.o.CommitInterval)
+	defer t.Stop()
+	lastThorough := time.Now()
+	for {
+		tick := false
+		select {
+		case <-c.stop:
+			return
+		case <-c.wake:
+		case <-t.C:
+			tick = true
+		}
+		least := int64(c.w.o.CommitLeastPages)
+		if time.Since(lastThorough) >= c.w.o.CommitThoroughInterval {
+			least, lastThorough = 0, time.Now()
+		}
+		if to := c.w.pos.Wrote(); to/pageBytes-c.w.pos.Committed()/pageBytes >= least {
+			_ = c.w.commitTo(to) // the error sticks
+		}
+		if tick {
+			t.Reset(c.w.o.CommitInterval)
+		}
+	}
+}

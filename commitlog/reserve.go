@@ -1,0 +1,306 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// Reserving, filling, publishing. A put takes a run of bytes under the put lock, which is held for the arithmetic alone; it
+// fills them without any lock; and it publishes them in the order of reservation, so that everything below the published
+// position is whole. Encoding and checksums of several producers so run side by side.
+//
+// Order is kept by a ring: each reservation has the next number and the slot of that number. Who has filled its bytes marks
+// its slot; whoever finds the slot at the head marked moves the head, and with it the published position, over all marked
+// slots that follow. A slot is taken again only after the head has passed it, so its end position needs no lock: it is written before the
+// mark and read after it.
+
+// ringSize is how many reservations can be in flight. It bounds concurrency, not throughput: a put holds a slot for about a
+// microsecond.
+const ringSize = 1024
+
+type ringSlot struct {
+	marked atomic.Uint64 // number of the reservation that is filled, plus 1
+	end    int64         // physical offset just past it
+}
+
+// Reservation is a run of bytes of the log that its owner has to publish. The zero value is ready for Reserve; it may be used
+// again after Publish.
+type Reservation struct {
+	// PhyOffset is the position of the first byte.
+	PhyOffset int64
+	// StoreTimestampMs is the store time of what is written there: never below that of the reservation before it (W45).
+	StoreTimestampMs int64
+
+	bytes  []byte
+	number uint64
+	end    int64
+}
+
+// End returns the physical offset just past the reservation.
+func (r *Reservation) End() int64 { return r.end }
+
+// Reserve takes the next size bytes of the log for one record, or for several that shall stand one behind the other in one file. Where they and the filler header that
+// must be able to follow do not fit into the current file, the rest of it becomes a filler and the bytes are the first of the next.
+//
+// It never waits for anything but the put lock. Errors: *BusyError when it would have to: call AwaitSpace holding no lock, and try again;
+// *SizeError when no file can hold so many bytes (checked before the lock is taken: W1); *AllocateError when the next file cannot be made; ErrClosed;
+// *FailedError after a failed write or sync. On error nothing was taken.
+//
+// Source: CommitLog.asyncPutMessage, DefaultAppendMessageCallback.doAppend, 5.5.0.
+func (w *Writer) Reserve(r *Reservation, size int) error {
+	if int64(size) > w.maxRecord || size <= 0 {
+		return &SizeError{Bytes: int64(size), MaxBytes: w.maxRecord}
+	}
+	w.lock.Lock()
+	err := w.reserveLocked(r, int64(size), message.BlankHeaderSize)
+	w.unlockPut(r.StoreTimestampMs)
+	return err
+}
+
+// reserveLocked takes size bytes if room more are left behind them in their file.
+func (w *Writer) reserveLocked(r *Reservation, size, room int64) error {
+	r.StoreTimestampMs = w.now()
+	if err := w.admit(size); err != nil {
+		return err
+	}
+	if w.put.segment.end-w.put.wrote < size+room {
+		if err := w.rollLocked(r.StoreTimestampMs); err != nil {
+			return err
+		}
+	}
+	if r.StoreTimestampMs < w.put.lastTimestampMs {
+		r.StoreTimestampMs = w.put.lastTimestampMs
+	} else {
+		w.put.lastTimestampMs = r.StoreTimestampMs
+	}
+	w.takeLocked(r, size, w.put.wrote+size)
+	if w.put.wrote >= w.put.populateAt {
+		w.put.populateAt = w.put.wrote + w.populateStep
+		w.populator.kick(w.put.wrote)
+	}
+	return nil
+}
+
+// admit tells whether a reservation of size bytes can be taken now.
+func (w *Writer) admit(size int64) error {
+	if w.put.closed {
+		return ErrClosed
+	}
+	if err := w.failure(); err != nil {
+		return err
+	}
+	if w.put.number+2-w.head.Load() > ringSize { // a roll takes two
+		return &BusyError{Reason: BusyRing}
+	}
+	if limit := w.o.BufferBytes; w.staging != nil {
+		if pending := w.put.wrote - w.pos.Committed(); pending > 0 && pending+size > limit {
+			return &BusyError{Reason: BusyBuffer, PendingBytes: pending, LimitBytes: limit}
+		}
+	}
+	if limit := w.o.UndurableBytes; limit > 0 && w.o.SyncFlush {
+		if pending := w.put.wrote - w.pos.Flushed(); pending > 0 && pending+size > limit {
+			return &BusyError{Reason: BusyFlush, PendingBytes: pending, LimitBytes: limit}
+		}
+	}
+	return nil
+}
+
+// takeLocked gives the next size bytes to r; the log goes on at end.
+func (w *Writer) takeLocked(r *Reservation, size, end int64) {
+	s := w.put.segment
+	r.PhyOffset, r.end, r.number = w.put.wrote, end, w.put.number
+	if w.staging != nil {
+		r.bytes = w.staging.take(s, r.PhyOffset, int(size))
+	} else {
+		at := r.PhyOffset - s.from
+		r.bytes = s.data[at : at+size : at+size]
+	}
+	w.ring[r.number%ringSize].end = end
+	w.put.number++
+	w.put.wrote = end
+}
+
+// rollLocked ends the current file with a filler, if anything is left of it, and goes on to the next, which the allocator has made ahead. When it has not, nothing is
+// changed: waiting for it is for the caller to do, outside the lock (W14).
+//
+// The filler's header is written here: 8 bytes, which cost less than another round through the lock.
+func (w *Writer) rollLocked(nowMs int64) error {
+	old := w.put.segment
+	next, err := w.allocator.take(old.end)
+	if err != nil {
+		return err
+	}
+	if next == nil {
+		return &BusyError{Reason: BusyFile}
+	}
+	left := old.end - w.put.wrote
+	var filler Reservation
+	if left > 0 {
+		w.takeLocked(&filler, message.BlankHeaderSize, old.end)
+	}
+	w.put.segment = next
+	w.segments.add(next)
+	w.stats.rolls.Add(1)
+	if left > 0 {
+		return w.fillAndMark(&filler, func(dst []byte) error {
+			message.AppendBlank(dst[:0], int32(left))
+			return nil
+		})
+	}
+	return nil
+}
+
+// unlockPut lets go of the put lock and reports a hold that was too long. The clock's step is 1 ms, so this costs nothing.
+func (w *Writer) unlockPut(sinceMs int64) {
+	held := w.now() - sinceMs
+	w.lock.Unlock()
+	if held >= slowHoldMs {
+		w.slowHold(held)
+	}
+}
+
+// Publish has fill write the reserved bytes, all of them, and makes them part of the log behind all reservations before them. It
+// returns when they are: readers see them (but see WritePooled and synchronous flush), and what Mode promises
+// holds. fill gets exactly the bytes reserved.
+//
+// An error of fill, a fault on the mapped file and a failed write are the end of the log: there is a hole in it that nobody
+// can fill. So fill must not fail for what can be checked before Reserve.
+func (w *Writer) Publish(r *Reservation, fill func(dst []byte) error) error {
+	if err := w.fillAndMark(r, fill); err != nil {
+		return err
+	}
+	if w.pos.Wrote() < r.end {
+		if err := w.awaitPublished(r.end); err != nil {
+			return err
+		}
+	}
+	switch {
+	case w.o.Mode == WriteThrough && !w.o.SyncFlush:
+		return w.commitTo(r.end)
+	case w.flusher.onPut:
+		w.flusher.kick()
+	}
+	if w.committer != nil && w.committer.onPut {
+		w.committer.kick()
+	}
+	return nil
+}
+
+// fillAndMark fills the bytes of r, marks its slot and moves the head.
+func (w *Writer) fillAndMark(r *Reservation, fill func(dst []byte) error) error {
+	if err := w.fill(r, fill); err != nil {
+		return w.fail(fmt.Errorf("write commit log at physical offset %d, %d bytes: %w", r.PhyOffset, len(r.bytes), err))
+	}
+	r.bytes = nil
+	w.ring[r.number%ringSize].marked.Store(r.number + 1)
+	w.advance()
+	return nil
+}
+
+var errFillPanicked = errors.New("encoding panicked")
+
+// fill runs fill on the bytes of r. A panic leaves a hole too, which must not leave everybody else waiting.
+func (w *Writer) fill(r *Reservation, fill func(dst []byte) error) (err error) {
+	over := false
+	defer func() {
+		if !over {
+			_ = w.fail(fmt.Errorf("write commit log at physical offset %d, %d bytes: %w", r.PhyOffset, len(r.bytes), errFillPanicked))
+		}
+	}()
+	if w.staging != nil {
+		err = fill(r.bytes)
+	} else {
+		err = mmap.GuardFault(func() error { return fill(r.bytes) })
+	}
+	over = true
+	return err
+}
+
+// advance moves the head over all marked slots. One goroutine does it at a time; one that finds another at it goes on, since the
+// other looks once more after it has let go.
+func (w *Writer) advance() {
+	for w.publishing.TryLock() {
+		head := w.head.Load()
+		first := head
+		var end int64
+		for {
+			s := &w.ring[head%ringSize]
+			if s.marked.Load() != head+1 {
+				break
+			}
+			end = s.end
+			head++
+		}
+		if head != first {
+			w.head.Store(head)
+			w.pos.AdvanceWrote(end)
+			if w.staging == nil {
+				w.pos.AdvanceCommitted(end)
+			}
+		}
+		w.publishing.Unlock()
+		if w.ring[head%ringSize].marked.Load() != head+1 {
+			return
+		}
+	}
+}
+
+// Waiting for other producers: they have the processor for a microsecond, unless the system took it away from them.
+const (
+	publishSpins = 100
+	publishSleep = 20 * time.Microsecond
+)
+
+// awaitPublished waits until everything below end is published.
+func (w *Writer) awaitPublished(end int64) error {
+	for n := 0; w.pos.Wrote() < end; n++ {
+		if err := w.failure(); err != nil {
+			return err
+		}
+		if n < publishSpins {
+			runtime.Gosched()
+		} else {
+			time.Sleep(publishSleep)
+		}
+	}
+	return nil
+}
+
+// AppendRaw appends b, whole records and fillers as another log has them, of one file, and publishes them. phy must be the end of the log, and is where the
+// records in b say they stand (W26). Errors are those of Reserve and Publish, and *PositionError.
+//
+// Source: CommitLog.appendData, 5.5.0, which ignores the offset.
+func (w *Writer) AppendRaw(phy int64, b []byte) error {
+	if int64(len(b)) > w.o.FileSize || len(b) == 0 {
+		return &SizeError{Bytes: int64(len(b)), MaxBytes: w.o.FileSize}
+	}
+	var r Reservation
+	w.lock.Lock()
+	err := w.reserveRawLocked(&r, phy, int64(len(b)))
+	w.unlockPut(r.StoreTimestampMs)
+	if err != nil {
+		return err
+	}
+	return w.Publish(&r, func(dst []byte) error {
+		copy(dst, b)
+		return nil
+	})
+}
+
+func (w *Writer) reserveRawLocked(r *Reservation, phy, size int64) error {
+	if phy != w.put.wrote {
+		r.StoreTimestampMs = w.now()
+		return &PositionError{PhyOffset: phy, End: w.put.wrote}
+	}
+	if left := w.put.segment.end - phy; left > 0 && size > left {
+		r.StoreTimestampMs = w.now()
+		return &SizeError{Bytes: size, MaxBytes: left}
+	}
+	return w.reserveLocked(r, size, 0)
+}

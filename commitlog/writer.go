@@ -1,0 +1,296 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tandemq/tandemmq/internal/mappedfile"
+	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// Writer appends to the log. Its positions are physical offsets, each at or above the next:
+//
+//	wrote      below it everything is reserved, filled and published
+//	committed  below it everything is in the files, where readers see it (WriteMapped: the same as wrote)
+//	flushed    below it everything is durable
+//	confirm    where readers of messages stop: flushed under synchronous flush, committed otherwise
+//
+// Its goroutines: the flusher, the allocator, the populator (WriteMapped), the committer (WritePooled), the clock. OpenWriter starts them, Close ends
+// and joins them.
+//
+// All methods may be called concurrently. Locks, from the outside in: the put lock; publishing; a lock of staging, segments or the allocator. Beside
+// them: flusher.syncing, then committing.
+type Writer struct {
+	o      WriterOptions
+	logger *slog.Logger
+	queue  *mappedfile.Queue
+	log    *Log
+	clock  *clock
+	nowMs  func() int64
+
+	maxRecord    int64
+	populateStep int64
+
+	lock sync.Locker
+	put  struct { // guarded by lock
+		wrote           int64 // end of what is reserved
+		number          uint64
+		segment         *segment
+		populateAt      int64
+		lastTimestampMs int64
+		closed          bool
+	}
+
+	ring       [ringSize]ringSlot
+	publishing sync.Mutex
+	head       atomic.Uint64 // number of the first reservation that is not published
+	pos        mappedfile.Positions
+
+	segments   segmentList
+	staging    *staging // nil: WriteMapped
+	committing sync.Mutex
+	space      signal
+
+	failed atomic.Pointer[FailedError]
+
+	allocator *allocator
+	populator *populator
+	flusher   *flusher
+	committer *committer // nil: not WritePooled
+
+	stats     writerStats
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// OpenWriter opens the log for appending, creating what is missing. It finds the end by a scan from the last file that begins with a record. A torn tail is cut off,
+// durably, and reported to the Logger: what follows the last valid record is no record and nothing behind it is one. What an
+// earlier process left in the page cache is made durable. Files made ahead by an earlier process are used.
+//
+// The caller has made sure that no other process has the log open.
+//
+// Errors: *EndError when valid records lie behind damage: cutting there would lose them; *mappedfile.FileError for a directory that is no log,
+// or one of another file size; why a file cannot be made (the disk is full, a directory read-only). On error nothing stays open.
+func OpenWriter(o WriterOptions) (_ *Writer, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("open commit log: %w", err)
+	}
+	if o.FS == nil {
+		o.FS = mmap.OS
+	}
+	w := &Writer{o: o, logger: o.Logger, lock: o.PutLock, maxRecord: o.FileSize - message.BlankHeaderSize}
+	if w.logger == nil {
+		w.logger = slog.New(slog.DiscardHandler)
+	}
+	if w.lock == nil {
+		w.lock = new(sync.Mutex)
+	}
+	if o.Mode != WriteMapped {
+		w.staging = new(staging)
+	}
+	w.populateStep = max(o.PopulateAheadBytes/4, 1)
+	w.queue, err = mappedfile.Open(o.Dir, mappedfile.Options{
+		FS: o.FS, MoreDirs: o.MoreDirs, ReadOnlyDirs: o.ReadOnlyDirs, DirFull: o.DirFull,
+		Writable: true, Allocate: true, FileSize: o.FileSize, Readahead: true, Logger: w.logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open commit log: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			w.closeSegments()
+			_ = w.queue.Close() // frees mappings
+		}
+	}()
+	end, lastMs, err := w.findEnd()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.settle(end); err != nil {
+		return nil, fmt.Errorf("open commit log: %w", err)
+	}
+	w.put.lastTimestampMs = lastMs
+	w.log.readable = w.pos.Committed
+	w.start()
+	return w, nil
+}
+
+// findEnd returns where the log ends, and the store time of its last record in ms (0 without one).
+func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
+	w.log = &Log{queue: w.queue, probeBytes: defaultProbeBytes}
+	s, err := w.log.endScanner(ScanOptions{CheckCRC: w.o.CheckCRC})
+	if err != nil {
+		return ScanEnd{}, 0, err
+	}
+	defer s.Close()
+	for s.Next() {
+		lastMs = s.Record().StoreTimestampMs
+	}
+	end = s.End()
+	switch {
+	case end.Kind == EndTorn:
+		w.logger.Warn("torn tail of the commit log is cut off", slog.String("file", end.File), slog.Int64("phyOffset", end.Offset), slog.Any("err", s.Err()))
+		if err := w.queue.Truncate(end.Offset); err != nil {
+			return end, 0, fmt.Errorf("cut torn tail of the commit log: %w", err)
+		}
+	case s.Err() != nil:
+		return end, 0, s.Err()
+	}
+	return end, lastMs, nil
+}
+
+// settle makes what is there durable, opens the file that holds the end, or makes it, and sets the positions.
+func (w *Writer) settle(end ScanEnd) error {
+	for _, f := range w.queue.Files() {
+		if f.From() > end.Offset {
+			break
+		}
+		if err := syncFile(f); err != nil {
+			return err
+		}
+	}
+	from := end.Offset - end.Offset%w.o.FileSize
+	if end.Offset == from && from > 0 && from == w.queue.EndOffset() {
+		from -= w.o.FileSize // the last file is full to its last byte; the next put rolls
+	}
+	s, err := w.makeSegment(from)
+	if err != nil {
+		return err
+	}
+	if _, there := w.queue.Find(from); !there {
+		if err := w.queue.Adopt(s.file); err != nil {
+			return errors.Join(err, s.close())
+		}
+	}
+	w.segments.add(s)
+	w.put.segment, w.put.wrote = s, end.Offset
+	s.populated = max(s.from, end.Offset)
+	w.put.populateAt = end.Offset
+	w.pos.Set(end.Offset)
+	return nil
+}
+
+func syncFile(f *mappedfile.File) error {
+	h, err := f.OpenFile()
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.Datasync(), h.Close())
+}
+
+// start starts the goroutines.
+func (w *Writer) start() {
+	w.nowMs = w.o.NowMs
+	if w.nowMs == nil {
+		w.clock = newClock()
+	}
+	w.stats.begin()
+	w.allocator = newAllocator(w, w.put.segment.end)
+	w.populator = newPopulator(w)
+	w.populator.kick(w.put.wrote)
+	w.flusher = newFlusher(w)
+	go w.flusher.run()
+	if w.o.Mode == WritePooled {
+		w.committer = newCommitter(w)
+		go w.committer.run()
+	}
+}
+
+func (w *Writer) now() int64 {
+	if w.clock != nil {
+		return w.clock.now()
+	}
+	return w.nowMs()
+}
+
+// Log returns the read side. Its Read and Scanner stop at what is committed.
+func (w *Writer) Log() *Log { return w.log }
+
+// Positions of a Writer, physical offsets.
+type Positions struct{ Wrote, Committed, Flushed, Confirm int64 }
+
+// Positions returns the positions. They were true in this order at some moment during the call.
+func (w *Writer) Positions() Positions {
+	p := Positions{Flushed: w.pos.Flushed(), Committed: w.pos.Committed(), Wrote: w.pos.Wrote()}
+	p.Confirm = p.Committed
+	if w.o.SyncFlush {
+		p.Confirm = p.Flushed
+	}
+	return p
+}
+
+// failure returns the *FailedError after which the log takes no more, nil before that.
+func (w *Writer) failure() error {
+	if f := w.failed.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// Failure returns the error after which the log takes no more, a *FailedError; nil while it is well.
+func (w *Writer) Failure() error { return w.failure() }
+
+// fail makes err the end of the log, unless it has ended already, and returns the *FailedError.
+func (w *Writer) fail(err error) error {
+	f := &FailedError{Err: err}
+	if !w.failed.CompareAndSwap(nil, f) {
+		return w.failure()
+	}
+	w.logger.Error("commit log takes no more", slog.Any("err", err))
+	if w.o.OnFailure != nil {
+		w.o.OnFailure(f)
+	}
+	w.space.wake()
+	if w.flusher != nil {
+		w.flusher.kick() // to answer those who wait
+	}
+	return f
+}
+
+// Close refuses new puts, waits for those that are under way, makes everything durable and lets go of the files; files made ahead are removed. It returns
+// what kept it from making everything durable. Readers that hold records keep them. Idempotent.
+func (w *Writer) Close() error {
+	w.closeOnce.Do(func() { w.closeErr = w.close() })
+	return w.closeErr
+}
+
+func (w *Writer) close() error {
+	w.lock.Lock()
+	w.put.closed = true
+	end := w.put.wrote
+	w.lock.Unlock()
+	err := w.awaitPublished(end)
+	if err == nil {
+		err = w.Flush()
+	}
+	w.space.wake()
+	if w.committer != nil {
+		close(w.committer.stop)
+		<-w.committer.done
+	}
+	close(w.flusher.stop)
+	<-w.flusher.done
+	w.flusher.mu.Lock()
+	w.flusher.mu.closed = true
+	w.flusher.mu.Unlock()
+	w.flusher.answer(err)
+	w.populator.close()
+	w.allocator.close()
+	if w.clock != nil {
+		w.clock.close()
+	}
+	w.closeSegments()
+	return errors.Join(err, w.queue.Close())
+}
+
+func (w *Writer) closeSegments() {
+	for _, s := range w.segments.all() {
+		if err := s.close(); err != nil {
+			w.logger.Warn("close of a commit log file failed", slog.String("file", s.file.Path()), slog.Any("err", err))
+		}
+	}
+}
