@@ -13,7 +13,11 @@
 //	case errors.Is(err, message.ErrCorrupt):    // bytes that cannot be a record
 //	}
 //
-// The drawing of a record stands above Record, the table of failures above Decode.
+// The drawing of a record stands above Record, the table of failures above Decode. The way in, limits first:
+//
+//	scan, err := message.ScanProperties(m.Properties) // form, and which reserved names occur
+//	size, err := m.EncodedSize()                      // every limit of the format, before anything is taken
+//	err = m.PutTo(dst[:size])                         // in place, no allocation
 //
 // # Caveats
 //

@@ -22,6 +22,7 @@ func TestW23ScanProperties(t *testing.T) {
 		{"no value, not ended", "a\x01", PropertyScan{0, 1}, 0, ""},
 		{"zero bytes", "\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x02DELAY\x01\x00", PropertyScan{HasDelay, 2}, 0, ""},
 		{"high bytes", "\xff\x80\x83\x01\x81\x82\x83\x84\xff\xfe\x02", PropertyScan{0, 1}, 0, ""},
+		{"separators behind high bytes", "a\xff\x01\xff\x02DELAY\x01\x83\x02", PropertyScan{HasDelay, 2}, 0, ""},
 		{"reserved names", "INNER_MULTI_DISPATCH\x01a\x02INNER_MULTI_QUEUE_OFFSET\x011\x02INNER_NUM\x011\x02INNER_BASE\x011\x02" +
 			"DELAY\x011\x02WAIT\x011\x02__CRC32#\x011\x02UNIQ_KEY\x011", PropertyScan{1<<len(memberNames) - 1, 8}, 0, ""},
 		{"names alike", "INNER_NUMB\x011\x02INNER_NU\x011\x02DELAY \x011\x02delay\x011\x02", PropertyScan{0, 4}, 0, ""},
