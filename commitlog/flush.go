@@ -285,7 +285,7 @@ func (c *committer) run() {
 		if time.Since(lastThorough) >= c.w.o.CommitThoroughInterval {
 			least, lastThorough = 0, time.Now()
 		}
-		if to := c.w.pos.Wrote(); to/pageBytes-c.w.pos.Committed()/pageBytes >= least {
+		if to := c.w.pos.Wrote(); to/pageBytes-c.w.committed()/pageBytes >= least {
 			_ = c.w.commitTo(to) // the error sticks
 		}
 		if tick {

@@ -15,17 +15,18 @@ import (
 // fills them without any lock; and it publishes them in the order of reservation, so that everything below the published
 // position is whole. Encoding and checksums of several producers so run side by side.
 //
-// Order is kept by a ring: each reservation has the next number and the slot of that number. Who has filled its bytes marks
-// its slot; whoever finds the slot at the head marked moves the head, and with it the published position, over all marked
-// slots that follow. A slot is taken again only after the head has passed it, so its end position needs no lock: it is written before the
-// mark and read after it.
+// Order is kept by a ring: each reservation has the next number and the slot of that number. The head is the number of the first reservation that is
+// not published. Whoever finds the head at its own number when its bytes are filled publishes them and moves the head by one; nobody else may, so that takes
+// no lock. Who is not yet at the head marks its slot and goes: whoever moves the head there does it for it, takes the mark off, and goes on. Mark and
+// head are each written before the other is read, so one of the two sees the other; where both do, taking the mark decides.
+// A slot is taken again only after the head has passed it.
 
 // ringSize is how many reservations can be in flight. It bounds concurrency, not throughput: a put holds a slot for about a
 // microsecond.
 const ringSize = 1024
 
 type ringSlot struct {
-	marked atomic.Uint64 // number of the reservation that is filled, plus 1
+	marked atomic.Uint64 // number of the reservation that is filled and waits for the head, plus 1
 	end    int64         // physical offset just past it
 }
 
@@ -99,7 +100,7 @@ func (w *Writer) admit(size int64) error {
 		return &BusyError{Reason: BusyRing}
 	}
 	if limit := w.o.BufferBytes; w.staging != nil {
-		if pending := w.put.wrote - w.pos.Committed(); pending > 0 && pending+size > limit {
+		if pending := w.put.wrote - w.committed(); pending > 0 && pending+size > limit {
 			return &BusyError{Reason: BusyBuffer, PendingBytes: pending, LimitBytes: limit}
 		}
 	}
@@ -198,8 +199,7 @@ func (w *Writer) fillAndMark(r *Reservation, fill func(dst []byte) error) error 
 		return w.fail(fmt.Errorf("write commit log at physical offset %d, %d bytes: %w", r.PhyOffset, len(r.bytes), err))
 	}
 	r.bytes = nil
-	w.ring[r.number%ringSize].marked.Store(r.number + 1)
-	w.advance()
+	w.pass(r.number)
 	return nil
 }
 
@@ -222,30 +222,21 @@ func (w *Writer) fill(r *Reservation, fill func(dst []byte) error) (err error) {
 	return err
 }
 
-// advance moves the head over all marked slots. One goroutine does it at a time; one that finds another at it goes on, since the
-// other looks once more after it has let go.
-func (w *Writer) advance() {
-	for w.publishing.TryLock() {
-		head := w.head.Load()
-		first := head
-		var end int64
-		for {
-			s := &w.ring[head%ringSize]
-			if s.marked.Load() != head+1 {
-				break
-			}
-			end = s.end
-			head++
+// pass publishes the reservation of that number, filled, or leaves that to who moves the head there.
+func (w *Writer) pass(number uint64) {
+	if w.head.Load() != number {
+		slot := &w.ring[number%ringSize]
+		slot.marked.Store(number + 1)
+		if w.head.Load() != number || !slot.marked.CompareAndSwap(number+1, 0) {
+			return
 		}
-		if head != first {
-			w.head.Store(head)
-			w.pos.AdvanceWrote(end)
-			if w.staging == nil {
-				w.pos.AdvanceCommitted(end)
-			}
-		}
-		w.publishing.Unlock()
-		if w.ring[head%ringSize].marked.Load() != head+1 {
+	}
+	for {
+		w.pos.AdvanceWrote(w.ring[number%ringSize].end)
+		number++
+		w.head.Store(number)
+		next := &w.ring[number%ringSize]
+		if next.marked.Load() != number+1 || !next.marked.CompareAndSwap(number+1, 0) {
 			return
 		}
 	}

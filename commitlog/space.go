@@ -82,7 +82,7 @@ func (w *Writer) changed(reason BusyReason) bool {
 	case BusyFile:
 		return w.allocator.settled()
 	case BusyBuffer:
-		return w.pos.Committed() >= w.pos.Wrote()
+		return w.committed() >= w.pos.Wrote()
 	case BusyFlush:
 		return w.pos.Flushed() >= w.pos.Wrote()
 	}

@@ -101,16 +101,19 @@ func (g *staging) recycleLocked(c *chunk) {
 // commitTo writes everything staged and published below to into the files, or finds that somebody has. Then readers see it. One
 // goroutine writes at a time, so that those that come meanwhile find much written for them.
 func (w *Writer) commitTo(to int64) error {
-	if w.staging == nil || w.pos.Committed() >= to {
+	if w.staging == nil {
+		w.pos.AdvanceCommitted(to)
+	}
+	if w.committed() >= to {
 		return w.failure()
 	}
 	w.committing.Lock()
 	defer w.committing.Unlock()
 	to = max(to, w.pos.Wrote())
-	if err := w.failure(); err != nil || w.pos.Committed() >= to {
+	if err := w.failure(); err != nil || w.committed() >= to {
 		return err
 	}
-	for at := w.pos.Committed(); ; {
+	for at := w.committed(); ; {
 		c, b := w.staging.next(at, to)
 		if c == nil {
 			break

@@ -22,7 +22,7 @@ import (
 // Its goroutines: the flusher, the allocator, the populator (WriteMapped), the committer (WritePooled), the clock. OpenWriter starts them, Close ends
 // and joins them.
 //
-// All methods may be called concurrently. Locks, from the outside in: the put lock; publishing; a lock of staging, segments or the allocator. Beside
+// All methods may be called concurrently. Locks, from the outside in: the put lock; a lock of staging, segments or the allocator. Beside
 // them: flusher.syncing, then committing.
 type Writer struct {
 	o      WriterOptions
@@ -45,10 +45,9 @@ type Writer struct {
 		closed          bool
 	}
 
-	ring       [ringSize]ringSlot
-	publishing sync.Mutex
-	head       atomic.Uint64 // number of the first reservation that is not published
-	pos        mappedfile.Positions
+	ring [ringSize]ringSlot
+	head atomic.Uint64 // number of the first reservation that is not published
+	pos  mappedfile.Positions
 
 	segments   segmentList
 	staging    *staging // nil: WriteMapped
@@ -114,7 +113,7 @@ func OpenWriter(o WriterOptions) (_ *Writer, err error) {
 		return nil, fmt.Errorf("open commit log: %w", err)
 	}
 	w.put.lastTimestampMs = lastMs
-	w.log.readable = w.pos.Committed
+	w.log.readable = w.committed
 	w.start()
 	return w, nil
 }
@@ -207,6 +206,14 @@ func (w *Writer) now() int64 {
 	return w.nowMs()
 }
 
+// committed returns the position below which everything is in the files: what is published, when it is stored there right away.
+func (w *Writer) committed() int64 {
+	if w.staging == nil {
+		return w.pos.Wrote()
+	}
+	return w.pos.Committed()
+}
+
 // Log returns the read side. Its Read and Scanner stop at what is committed.
 func (w *Writer) Log() *Log { return w.log }
 
@@ -215,7 +222,7 @@ type Positions struct{ Wrote, Committed, Flushed, Confirm int64 }
 
 // Positions returns the positions. They were true in this order at some moment during the call.
 func (w *Writer) Positions() Positions {
-	p := Positions{Flushed: w.pos.Flushed(), Committed: w.pos.Committed(), Wrote: w.pos.Wrote()}
+	p := Positions{Flushed: w.pos.Flushed(), Committed: w.committed(), Wrote: w.pos.Wrote()}
 	p.Confirm = p.Committed
 	if w.o.SyncFlush {
 		p.Confirm = p.Flushed
