@@ -58,20 +58,21 @@ func (w *Writer) Reserve(r *Reservation, size int) error {
 	if int64(size) > w.maxRecord || size <= 0 {
 		return &SizeError{Bytes: int64(size), MaxBytes: w.maxRecord}
 	}
+	var filler Reservation
 	w.lock.Lock()
-	err := w.reserveLocked(r, int64(size), message.BlankHeaderSize)
+	err := w.reserveLocked(r, &filler, int64(size), message.BlankHeaderSize)
 	w.unlockPut(r.StoreTimestampMs)
-	return err
+	return w.fillEnd(&filler, err)
 }
 
 // reserveLocked takes size bytes if room more are left behind them in their file.
-func (w *Writer) reserveLocked(r *Reservation, size, room int64) error {
+func (w *Writer) reserveLocked(r, filler *Reservation, size, room int64) error {
 	r.StoreTimestampMs = w.now()
 	if err := w.admit(size); err != nil {
 		return err
 	}
 	if w.put.segment.end-w.put.wrote < size+room {
-		if err := w.rollLocked(r.StoreTimestampMs); err != nil {
+		if err := w.rollLocked(filler); err != nil {
 			return err
 		}
 	}
@@ -130,8 +131,8 @@ func (w *Writer) takeLocked(r *Reservation, size, end int64) {
 // rollLocked ends the current file with a filler, if anything is left of it, and goes on to the next, which the allocator has made ahead. When it has not, nothing is
 // changed: waiting for it is for the caller to do, outside the lock (W14).
 //
-// The filler's header is written here: 8 bytes, which cost less than another round through the lock.
-func (w *Writer) rollLocked(nowMs int64) error {
+// The filler's header is for the caller to write, outside the lock too: the page may have to be brought in first.
+func (w *Writer) rollLocked(filler *Reservation) error {
 	old := w.put.segment
 	next, err := w.allocator.take(old.end)
 	if err != nil {
@@ -140,21 +141,25 @@ func (w *Writer) rollLocked(nowMs int64) error {
 	if next == nil {
 		return &BusyError{Reason: BusyFile}
 	}
-	left := old.end - w.put.wrote
-	var filler Reservation
-	if left > 0 {
-		w.takeLocked(&filler, message.BlankHeaderSize, old.end)
+	if w.put.wrote < old.end {
+		w.takeLocked(filler, message.BlankHeaderSize, old.end)
 	}
 	w.put.segment = next
 	w.segments.add(next)
 	w.stats.rolls.Add(1)
-	if left > 0 {
-		return w.fillAndMark(&filler, func(dst []byte) error {
-			message.AppendBlank(dst[:0], int32(left))
-			return nil
-		})
-	}
 	return nil
+}
+
+// fillEnd writes the filler of a file that was ended, and returns err, or its own.
+func (w *Writer) fillEnd(filler *Reservation, err error) error {
+	if filler.bytes == nil {
+		return err
+	}
+	left := filler.end - filler.PhyOffset
+	return errors.Join(err, w.fillAndMark(filler, func(dst []byte) error {
+		message.AppendBlank(dst[:0], int32(left))
+		return nil
+	}))
 }
 
 // unlockPut lets go of the put lock and reports a hold that was too long. The clock's step is 1 ms, so this costs nothing.
@@ -293,5 +298,5 @@ func (w *Writer) reserveRawLocked(r *Reservation, phy, size int64) error {
 		r.StoreTimestampMs = w.now()
 		return &SizeError{Bytes: size, MaxBytes: left}
 	}
-	return w.reserveLocked(r, size, 0)
+	return w.reserveLocked(r, new(Reservation), size, 0) // no filler: a file is ended by the bytes of the other log
 }

@@ -54,6 +54,7 @@ type Writer struct {
 	committing sync.Mutex
 	space      signal
 
+	probe  lockProbe
 	failed atomic.Pointer[FailedError]
 
 	allocator *allocator

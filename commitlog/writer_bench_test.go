@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"net/netip"
@@ -68,7 +69,8 @@ func BenchmarkAppend(b *testing.B) {
 								if err == nil {
 									break
 								}
-								if busy, ok := err.(*BusyError); ok {
+								var busy *BusyError
+								if errors.As(err, &busy) {
 									w.AwaitSpace(busy, time.Minute)
 									continue
 								}
