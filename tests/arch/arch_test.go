@@ -60,7 +60,7 @@ func TestImports(t *testing.T) {
 			for _, p := range packages {
 				paths[p.ImportPath] = true
 			}
-			for _, name := range []string{"message", "commitlog", "cq", "cq/file", "cq/rocks", "internal/mmap", "tests/arch"} {
+			for _, name := range []string{"message", "commitlog", "cq", "cq/file", "cq/rocks", "internal/mmap", "internal/faultfs", "tests/arch"} {
 				require.True(t, paths[Module+"/"+name], "go list did not show %s", name)
 			}
 			require.Empty(t, Check(packages))
@@ -137,6 +137,15 @@ func TestCheck(t *testing.T) {
 			name: "testify outside tests",
 			pkg:  Package{ImportPath: Module + "/cq", Imports: []string{"github.com/stretchr/testify/require"}},
 			want: []string{"cq must not import github.com/stretchr/testify/require: only cq/cqtest, tests/... may"},
+		},
+		{
+			name: "the filesystem that fails in the product",
+			pkg:  Package{ImportPath: Module + "/internal/mappedfile", Imports: []string{Module + "/internal/faultfs"}},
+			want: []string{"internal/mappedfile must not import github.com/tandemq/tandemmq/internal/faultfs: only cq/cqtest, tests/... may"},
+		},
+		{
+			name: "the filesystem that fails in any test",
+			pkg:  Package{ImportPath: Module + "/commitlog", XTestImports: []string{Module + "/internal/faultfs"}},
 		},
 		{
 			name: "testify in any test",
