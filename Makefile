@@ -88,6 +88,12 @@ bench-migrate: build ## backfill speed and memory, with its RATIO lines; BENCHDI
 	@mkdir -p $(BENCHDIR)
 	$(GO) run ./bench/migrate -dir $(BENCHDIR) $(BENCHFLAGS)
 
+.PHONY: bench-put
+bench-put: build ## how fast messages are stored, beside RocketMQ (installs a JDK and Maven); BENCHDIR=DIR
+	@scripts/setup.sh java
+	@mkdir -p $(BENCHDIR)
+	$(GO) run ./bench/put -dir $(BENCHDIR) $(BENCHFLAGS)
+
 # ---- keeping it tidy --------------------------------------------------------------------------
 
 # Linters have their own module, so that ours stays small; built once for each tools/go.sum.
