@@ -166,6 +166,9 @@ type Options struct {
 
 	// FS is where the store lives. nil: the machine's filesystem. Not a property.
 	FS mmap.FS `prop:"-"`
+	// IsBatchTopic tells whether the queues of a topic are batch queues (its attribute queue.type is BatchCQ), so that a batch for
+	// it can be stored whole, as an inner batch. Called by each put of a batch, concurrently. nil: no topic. Not a property.
+	IsBatchTopic func(topic string) bool `prop:"-"`
 	// Logger gets what needs an operator's eye. nil: nothing is logged. Not a property.
 	Logger *slog.Logger `prop:"-"`
 }

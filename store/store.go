@@ -1,0 +1,226 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/internal/mappedfile"
+	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// ErrClosed is the reason of a put into a store that was closed.
+var ErrClosed = errors.New("store is closed")
+
+// Store is a store directory open for puts. All methods may be called concurrently.
+//
+// Its goroutines are those of the log's Writer, and one that writes the running flags down after a failed write or sync. Close
+// joins them. Locks, from the outside in: the stripes of the offset table, ascending; the log's put lock.
+type Store struct {
+	layout Layout
+	o      Options
+	fs     mmap.FS
+	logger *slog.Logger
+	flags  *RunningFlags
+
+	log       appender
+	writer    *commitlog.Writer // the same
+	syncFlush bool
+	maxRecord int64 // bytes that a log file has room for
+
+	offsets *offsetTable
+	putters sync.Pool
+
+	closed     atomic.Bool
+	closeOnce  sync.Once
+	closeErr   error
+	background sync.WaitGroup
+
+	lock       *Lock // nil: on another filesystem than the machine's
+	abort      abortMark
+	openedWith int64 // wrote position when the store was opened
+}
+
+// newStore makes a store that puts into whatever log is set.
+func newStore(o Options) *Store {
+	s := &Store{
+		o: o, fs: o.FS, logger: o.Logger, flags: new(RunningFlags),
+		syncFlush: o.FlushDiskType == SyncFlush, maxRecord: o.MappedFileSizeCommitLog - message.BlankHeaderSize,
+		offsets: newOffsetTable(o.TopicQueueLockNum),
+	}
+	if s.fs == nil {
+		s.fs = mmap.OS
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	s.putters.New = func() any { return newPutter(s) }
+	return s
+}
+
+// Open opens the store at root for puts, and makes one when there is none. It does, in this order:
+//
+//  1. takes the store's lock, before it looks at anything (W30): *InUseError names the process that has it;
+//  2. writes the abort mark, durably, before it changes anything (W31);
+//  3. opens the log, which cuts a torn tail off; a log with valid records behind damage is refused with file and offset;
+//  4. reads the whole log and sets the next offset of every queue to what follows its last record.
+//
+// The consume queues are not looked at, nor written: RocketMQ builds them when it opens the store after the abort mark (see
+// Close). So a queue whose records have all expired begins at 0 again; the Logger is warned when the log's beginning has.
+//
+// On error nothing stays open or locked. What was made stays, and the abort mark too, unless the log was refused as it was
+// found.
+//
+// Options.FS other than nil is no place that other processes know of: no lock is taken there.
+//
+// Source: DefaultMessageStore.load, start, 5.5.0, which lock last, mark last and take records of version 1 alone for the
+// offsets.
+func Open(root string, o Options) (_ *Store, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", root, err)
+	}
+	s := newStore(o)
+	s.layout = NewLayout(root)
+	if err := makeDir(s.fs, s.layout.Root); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if o.FS == nil {
+		if s.lock, err = LockExclusive(s.layout.Root); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, s.lock.Close())
+			}
+		}()
+		if err := s.lock.mark(); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
+	}
+	if s.flags, err = OpenRunningFlags(o.FS, s.layout.StateDir()); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", s.layout.Root, err)
+	}
+	if s.abort, err = markAbort(s.fs, s.layout.AbortPath()); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := s.openLog(); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", s.layout.Root, err)
+	}
+	return s, nil
+}
+
+// openLog opens the log and reads it.
+func (s *Store) openLog() error {
+	w, err := commitlog.OpenWriter(s.writerOptions())
+	if err != nil {
+		var file *mappedfile.FileError
+		if errors.Is(err, commitlog.ErrCorrupt) || errors.As(err, &file) { // refused as it was found
+			err = errors.Join(err, s.abort.undo())
+		}
+		return err
+	}
+	s.log, s.writer = w, w
+	s.openedWith = w.Positions().Wrote
+	err = s.seed(w.Log())
+	if err != nil {
+		err = errors.Join(err, w.Close())
+		s.background.Wait()
+	}
+	return err
+}
+
+// seed sets the next offset of every queue from the records of the log.
+func (s *Store) seed(log *commitlog.Log) error {
+	scan := log.Scanner(-1, commitlog.ScanOptions{CheckCRC: s.o.CheckCRCOnRecover})
+	defer scan.Close()
+	for scan.Next() {
+		s.offsets.observe(scan.Record())
+	}
+	if err := scan.Err(); err != nil {
+		return err
+	}
+	if from := log.MinOffset(); from > 0 {
+		s.logger.Warn("the log's beginning has expired: a queue whose records are all gone begins at 0 again", slog.Int64("phyOffset", from))
+	}
+	return nil
+}
+
+// admitPut tells why no put is taken now.
+func (s *Store) admitPut() error {
+	switch {
+	case s.closed.Load():
+		return &PutError{PutServiceNotAvailable, ErrClosed}
+	case s.o.BrokerRole == Slave:
+		return &PutError{PutServiceNotAvailable, errors.New("the store is a SLAVE, which takes no puts")}
+	case !s.flags.CanPut():
+		return &PutError{PutServiceNotAvailable, s.flagsError()}
+	}
+	return nil
+}
+
+// flagsError says which flags forbid puts, and why they are set.
+func (s *Store) flagsError() error {
+	err := fmt.Errorf("running flags %v", s.flags)
+	for _, e := range s.flags.Errors() {
+		err = fmt.Errorf("%w; %v since %v: %s", err, e.Flag, e.Time, e.Reason)
+	}
+	return errors.Join(err, s.log.Failure())
+}
+
+// onFailure sets NOT_WRITEABLE when the log takes no more. The log may hold its put lock, so the file is written elsewhere.
+func (s *Store) onFailure(err error) {
+	s.background.Go(func() {
+		if err := s.flags.Set(FlagNotWriteable, err.Error()); err != nil {
+			s.logger.Error("running flags could not be written", slog.Any("err", err))
+		}
+	})
+}
+
+func (s *Store) isBatchTopic(topic string) bool {
+	return s.o.IsBatchTopic != nil && s.o.IsBatchTopic(topic)
+}
+
+// NextOffset returns the offset that the next message of a queue gets, 0 for one that was never put to. Light queues have
+// id 0. It makes nothing.
+//
+// Source: DefaultMessageStore.getMaxOffsetInQueue with committed false, 5.5.0.
+func (s *Store) NextOffset(topic string, queueID int32) int64 { return s.offsets.next(topic, queueID) }
+
+// Log returns the log for reading.
+func (s *Store) Log() *commitlog.Log { return s.writer.Log() }
+
+// Positions returns how far the log is written, committed, flushed and confirmed.
+func (s *Store) Positions() commitlog.Positions { return s.log.Positions() }
+
+// Stats returns the counters of the log's Writer.
+func (s *Store) Stats() commitlog.Stats { return s.writer.Stats() }
+
+// Flush makes everything that was put durable.
+func (s *Store) Flush() error { return s.writer.Flush() }
+
+// Flags returns the running flags. Those that forbid puts do so from the next put on.
+func (s *Store) Flags() *RunningFlags { return s.flags }
+
+// Close refuses new puts, waits for those under way, makes everything durable and lets go of the store, the lock last. It
+// returns what went wrong with it. Idempotent.
+//
+// It removes the abort mark, which says that the store was left in order, when all of this is so: there was none when the
+// store was opened, nothing was put since, and nothing failed. A store with new messages keeps the mark, because nothing has written them to
+// consume queues yet: RocketMQ then starts its abnormal recovery, which builds the queues' units from the log. With its normal
+// one it would miss messages. A mark that was found stays too: what it stands for has not been mended.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	s.closeOnce.Do(func() {
+		err := s.log.Close()
+		s.background.Wait()
+		if err == nil && s.log.Positions().Wrote == s.openedWith {
+			err = s.abort.undo()
+		}
+		s.closeErr = errors.Join(err, s.lock.Close())
+	})
+	return s.closeErr
+}
