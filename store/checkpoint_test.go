@@ -130,6 +130,10 @@ func TestW46CheckpointTellsWriteFromDamage(t *testing.T) {
 		{name: "copy damaged", change: func(b []byte) { b[95] ^= 1 }, fault: CheckpointDamaged, detail: "byte 54 is 0x03"},
 		{name: "magic damaged", change: func(b []byte) { b[96] = 0 }, fault: CheckpointDamaged, detail: "byte 54"},
 		{name: "checksum damaged", change: func(b []byte) { b[103] ^= 0x80 }, fault: CheckpointDamaged, detail: "byte 54"},
+		{name: "trailer of another kind", change: func(b []byte) {
+			b[99]++
+			binary.BigEndian.PutUint32(b[100:], crc32.ChecksumIEEE(b[48:100]))
+		}, fault: CheckpointDamaged, detail: "byte 54"},
 		{name: "byte behind the copy", change: func(b []byte) { b[4095] = 7 }, fault: CheckpointDamaged, detail: "byte 4095 is 0x07"},
 		{name: "byte behind a file of RocketMQ", change: func(b []byte) { copy(b, rocketMQFile(t)); b[104] = 1 }, fault: CheckpointDamaged, detail: "byte 104 is 0x01"},
 	}

@@ -14,11 +14,11 @@ import (
 //	FLUSH_DISK_TIMEOUT              the disk did not confirm within syncFlushTimeout         yes     retries only if a duplicate does no harm; else looks the message up later
 //	FLUSH_SLAVE_TIMEOUT             no replica confirmed in time (not raised yet)            yes     the same
 //	SLAVE_NOT_AVAILABLE             no replica is connected (not raised yet)                 yes     the same
-//	SERVICE_NOT_AVAILABLE           closed, a SLAVE, or a running flag forbids puts          no      retries at another broker
+//	SERVICE_NOT_AVAILABLE           closed, a SLAVE, a failed log, or a running flag says so no      retries at another broker
 //	CREATE_MAPPED_FILE_FAILED       no log file could be made; the error has the reason      no      retries later or at another broker
 //	MESSAGE_ILLEGAL                 the message breaks a rule or a limit                     no      mends the message; a retry fails again
 //	PROPERTIES_SIZE_EXCEEDED        its properties are longer than 32767 bytes               no      mends the message; a retry fails again
-//	OS_PAGE_CACHE_BUSY              the log's end was held for too long                      no      retries after a pause
+//	OS_PAGE_CACHE_BUSY              the log's end was held, or had no room, for too long     no      retries after a pause
 //	UNKNOWN_ERROR                   a failed write or flush, or a fault nobody foresaw       unknown retries at another broker; the message may appear
 //	IN_SYNC_REPLICAS_NOT_ENOUGH     too few replicas to begin with (not raised yet)          no      retries later
 //	PUT_TO_REMOTE_BROKER_FAIL       the broker passed it on and failed (not raised here)     no      retries
