@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/internal/mmap"
@@ -16,6 +17,8 @@ const defaultProbeBytes = 4 << 30
 
 // Options of Open.
 type Options struct {
+	// FS is where the log lives. nil: mmap.OS.
+	FS mmap.FS
 	// Logger gets the names of foreign files. nil: discard.
 	Logger *slog.Logger
 }
@@ -31,7 +34,7 @@ type Log struct {
 //
 // Errors: *mappedfile.FileError names the file whose length or name breaks the run.
 func Open(dir string, o Options) (*Log, error) {
-	q, err := mappedfile.Open(dir, mappedfile.Options{Readahead: true, Logger: o.Logger})
+	q, err := mappedfile.Open(dir, mappedfile.Options{FS: o.FS, Readahead: true, Logger: o.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("open commit log: %w", err)
 	}
@@ -126,7 +129,7 @@ func (l *Log) StoreTimestamp(phy int64, size int32) (int64, error) {
 // one file and what follows it, and says nothing about damage in earlier files. The error is nil for every kind of end that
 // could be told; it is non-nil only when the log could not be read.
 func (l *Log) End(o ScanOptions) (ScanEnd, error) {
-	s, err := l.endScanner(o)
+	s, err := l.endScanner(math.MaxInt64, o)
 	if err != nil {
 		return ScanEnd{}, err
 	}
@@ -140,11 +143,15 @@ func (l *Log) End(o ScanOptions) (ScanEnd, error) {
 	return s.End(), nil
 }
 
-// endScanner returns a scanner from the last file that begins with a record or a filler.
-func (l *Log) endScanner(o ScanOptions) (*Scanner, error) {
+// endScanner returns a scanner from the last file that begins with a record or a filler, or from the file of physical offset
+// durableTo if that is an earlier one.
+func (l *Log) endScanner(durableTo int64, o ScanOptions) (*Scanner, error) {
 	from := l.MinOffset()
 	files := l.queue.Files()
 	for i := len(files) - 1; i > 0; i-- {
+		if files[i].From() > durableTo {
+			continue
+		}
 		ok, err := begins(files[i], o.CheckCRC)
 		if err != nil {
 			return nil, err
@@ -172,8 +179,8 @@ func begins(f *mappedfile.File, checkCRC bool) (ok bool, err error) {
 	return ok, err
 }
 
-// validAt tells whether a whole record stands at byte pos of a file.
+// validAt tells whether a whole record stands at byte pos of a file, one that has not lost its tail.
 func validAt(f *mappedfile.File, data []byte, pos int64, checkCRC bool) bool {
 	var r message.Record
-	return r.Decode(data[pos:], checkCRC) == nil && r.PhyOffset == f.From()+pos
+	return r.Decode(data[pos:], checkCRC) == nil && r.PhyOffset == f.From()+pos && !lostTail(f, data, pos, &r)
 }

@@ -170,6 +170,9 @@ func (s *Scanner) step() error {
 			if s.rec.PhyOffset != here {
 				return s.damage(s.corrupt(fmt.Sprintf("a record of physical offset %d", s.rec.PhyOffset), strconv.FormatInt(here, 10), nil))
 			}
+			if !s.published(here) && lostTail(s.file, s.data, int64(s.pos), &s.rec) {
+				return s.damage(s.corrupt(lostTailGot(int64(s.pos), &s.rec), "properties, or a record behind them", nil))
+			}
 			s.pos += int(s.rec.TotalSize)
 			s.valid = true
 			return nil
@@ -192,6 +195,9 @@ func (s *Scanner) step() error {
 		}
 	}
 }
+
+// published tells whether what stands at physical offset phy was published to this process: then it is whole.
+func (s *Scanner) published(phy int64) bool { return s.log.readable != nil && phy < s.to }
 
 func (s *Scanner) corrupt(got, want string, cause error) *CorruptError {
 	return &CorruptError{File: s.file.Path(), Offset: int64(s.pos), PhyOffset: s.file.From() + int64(s.pos), Got: got, Want: want, Err: cause}

@@ -67,7 +67,7 @@ type Writer struct {
 	closeErr  error
 }
 
-// OpenWriter opens the log for appending, creating what is missing. It finds the end by a scan from the last file that begins with a record. A torn tail is cut off,
+// OpenWriter opens the log for appending, creating what is missing. It finds the end by a scan, see WriterOptions.DurableTo. A torn tail is cut off,
 // durably, and reported to the Logger: what follows the last valid record is no record and nothing behind it is one. What an
 // earlier process left in the page cache is made durable. Files made ahead by an earlier process are used.
 //
@@ -122,7 +122,7 @@ func OpenWriter(o WriterOptions) (_ *Writer, err error) {
 // findEnd returns where the log ends, and the store time of its last record in ms (0 without one).
 func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
 	w.log = &Log{queue: w.queue, probeBytes: defaultProbeBytes}
-	s, err := w.log.endScanner(ScanOptions{CheckCRC: w.o.CheckCRC})
+	s, err := w.log.endScanner(w.o.DurableTo, ScanOptions{CheckCRC: w.o.CheckCRC})
 	if err != nil {
 		return ScanEnd{}, 0, err
 	}

@@ -100,6 +100,11 @@ type WriterOptions struct {
 	// Random advises the kernel not to read ahead in the log's files (dataReadAheadEnable = false).
 	Random bool
 
+	// DurableTo is the physical offset below which the log is known to be whole: it was stopped cleanly (math.MaxInt64), or a checkpoint
+	// tells. The scan for the end begins with the last file that begins with a record, or with the file of this offset where that is
+	// earlier: a loss of power may take pages of any file that was not yet durable and leave those of the file behind it, and
+	// what would be appended there stands behind a hole. 0: nothing is known, all files are scanned.
+	DurableTo int64
 	// CheckCRC verifies the checksum of bodies in the scan for the end of the log (checkCRCOnRecover).
 	CheckCRC bool
 
@@ -158,6 +163,7 @@ func (o *WriterOptions) Validate() error {
 	check("commit least pages", int64(o.CommitLeastPages), 0, math.MaxInt32)
 	check("buffer bytes", o.BufferBytes, 1, math.MaxInt64)
 	check("undurable bytes", o.UndurableBytes, 0, math.MaxInt64)
+	check("durable to", o.DurableTo, 0, math.MaxInt64)
 	check("populate ahead bytes", o.PopulateAheadBytes, 0, math.MaxInt64)
 	if o.Mode == WriteStaged && !o.SyncFlush {
 		// Its flush is what writes. Asynchronously it would be the pool without a commit loop.
