@@ -3,9 +3,12 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/internal/mmap"
@@ -145,11 +148,16 @@ func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
 
 // settle makes what is there durable, opens the file that holds the end, or makes it, and sets the positions.
 func (w *Writer) settle(end ScanEnd) error {
-	for _, f := range w.queue.Files() {
-		if f.From() > end.Offset {
-			break
+	for _, f := range w.queue.Files() { // those made ahead as well: of what is made behind them, names may be durable before their length
+		if f.End() <= min(w.o.DurableTo, end.Offset) {
+			continue
 		}
 		if err := syncFile(f); err != nil {
+			return err
+		}
+	}
+	for _, dir := range append([]string{w.o.Dir}, w.o.MoreDirs...) {
+		if err := w.syncNames(filepath.Clean(dir)); err != nil {
 			return err
 		}
 	}
@@ -172,6 +180,22 @@ func (w *Writer) settle(end ScanEnd) error {
 	w.put.populateAt = end.Offset
 	w.pos.Set(end.Offset)
 	return nil
+}
+
+// syncNames makes the names of the files in dir durable, and that of dir itself up to the root: a process that was killed may have
+// made any of them without coming to that. A directory that may not be synced is none that it made.
+func (w *Writer) syncNames(dir string) error {
+	err := w.o.FS.SyncDir(dir)
+	switch parent := filepath.Dir(dir); {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		if parent == dir {
+			return nil
+		}
+		return w.syncNames(parent)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EROFS):
+		return nil
+	}
+	return err
 }
 
 func syncFile(f *mappedfile.File) error {

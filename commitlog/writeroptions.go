@@ -27,7 +27,8 @@ const (
 	// WritePooled collects records in memory as WriteStaged does; a commit loop of its own writes them, at CommitInterval or at CommitLeastPages. What is not yet
 	// committed is not visible to readers and dies with the process (transientStorePoolEnable).
 	WritePooled
-	// WriteThrough writes records with one call before Publish returns (writeWithoutMmap).
+	// WriteThrough writes records with one call before Publish returns (writeWithoutMmap). Under synchronous flush it is the flush that
+	// writes, as in WriteStaged: who does not wait for it has nothing that survives the process.
 	WriteThrough
 )
 
