@@ -123,8 +123,8 @@ type Options struct {
 	// WarmMapedFileEnable brings all pages of a log file into memory when it is made, and locks them there until it is full.
 	// Default false.
 	WarmMapedFileEnable bool `prop:"warmMapedFileEnable"`
-	// FlushLeastPagesWhenWarmMapedFile is after how many pages 5.5.0 flushes meanwhile under SYNC_FLUSH. Default 4096. Warming dirties
-	// no page here, so there is nothing to flush.
+	// FlushLeastPagesWhenWarmMapedFile is after how many pages 5.5.0 flushes meanwhile under SYNC_FLUSH. Default 4096. Here files are warmed
+	// off the put path, and nothing is flushed for it.
 	FlushLeastPagesWhenWarmMapedFile int `prop:"flushLeastPagesWhenWarmMapedFile"`
 	// DataReadAheadEnable lets the kernel read ahead in the log (default true); otherwise it is advised that reads are random.
 	DataReadAheadEnable bool `prop:"dataReadAheadEnable"`
