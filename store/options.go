@@ -38,7 +38,7 @@ const (
 
 // Options of a store. Take them from DefaultOptions or ParseOptions: the zero value is refused by Validate. Each field mirrors the property of RocketMQ's
 // MessageStoreConfig whose name is its own with a small first letter, which the tag prop carries as well; "live" behind the name
-// says that a running store can take a new value over, see RestartOnly. docs/config.md has the same as a table, and is tested against this.
+// says that the value could change between two puts, see RestartOnly. docs/config.md has the same as a table, and is tested against this.
 //
 // Durations are whole milliseconds in properties. Where no word is said about zero, it is refused.
 //
