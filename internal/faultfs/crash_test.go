@@ -40,7 +40,8 @@ func (r rig) durable(name, content string) mmap.File {
 	return f
 }
 
-// list returns the files below /d with what they begin with: "name=content", sorted; of directories "name/".
+// list returns the files below /d with what they begin with: "name=content", zeros as underscores, sorted; of directories
+// "name/".
 func list(t *testing.T, fsys *faultfs.FS) []string {
 	t.Helper()
 	out := []string{}
@@ -55,7 +56,7 @@ func list(t *testing.T, fsys *faultfs.FS) []string {
 				continue
 			}
 			data := read(t, fsys, path.Join(dir, i.Name()))
-			out = append(out, prefix+i.Name()+"="+strings.TrimRight(string(data[:min(20, len(data))]), "\x00"))
+			out = append(out, prefix+i.Name()+"="+strings.ReplaceAll(string(data[:min(20, len(data))]), "\x00", "_"))
 		}
 	}
 	walk("/d", "")
@@ -78,12 +79,17 @@ func read(t *testing.T, fsys *faultfs.FS, name string) []byte {
 // outcomes returns the different lists that CrashAll may leave, sorted.
 func outcomes(t *testing.T, fsys *faultfs.FS) []string {
 	t.Helper()
-	all := []string{}
-	for left := range fsys.CrashAll() {
-		all = append(all, strings.Join(list(t, left), " "))
-		require.Empty(t, left.Dirty(), "a machine comes up with nothing dirty")
-		require.Zero(t, left.OpenFiles())
+	crashes := fsys.CrashAll()
+	run := func() (all []string) {
+		for left := range crashes {
+			all = append(all, strings.Join(list(t, left), " "))
+			require.Empty(t, left.Dirty(), "a machine comes up with nothing dirty")
+			require.Zero(t, left.OpenFiles())
+		}
+		return all
 	}
+	all := run()
+	require.Equal(t, all, run(), "a crash changes nothing for the next")
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -125,33 +131,33 @@ func TestSurvival(t *testing.T) {
 		}, []string{"old=CONtent"}},
 		{
 			"extended", func(_ *testing.T, r rig, old mmap.File) { r.write(old, 7, "!!") },
-			[]string{"old=content", "old=content!!"},
+			[]string{"old=content", "old=content!!", "old=content__"},
 		},
 		{
 			"cut", func(t *testing.T, _ rig, old mmap.File) { require.NoError(t, old.Truncate(3)) },
-			[]string{"old=con", "old=content"},
+			[]string{"old=con", "old=con____", "old=content"},
 		},
 		{"cut and synced", func(t *testing.T, _ rig, old mmap.File) {
 			require.NoError(t, old.Truncate(3))
 			require.NoError(t, old.Datasync())
 			require.NoError(t, old.Truncate(7))
-		}, []string{"old=con"}},
+		}, []string{"old=con", "old=con____"}},
 		{"cut to nothing and rewritten", func(_ *testing.T, r rig, _ mmap.File) {
 			r.write(r.open("old", os.O_RDWR|os.O_TRUNC), 0, "CONTENT")
-		}, []string{"old=", "old=CONTENT", "old=content"}},
+		}, []string{"old=", "old=CONTENT", "old=_______", "old=content"}},
 		{
 			"erased", func(t *testing.T, _ rig, old mmap.File) { require.NoError(t, old.Erase(3, 4)) },
-			[]string{"old=con", "old=content"},
+			[]string{"old=con____", "old=content"},
 		},
 		{"erased and rewritten", func(t *testing.T, r rig, old mmap.File) {
 			require.NoError(t, old.Erase(0, 7))
 			r.write(old, 0, "CONTENT")
-		}, []string{"old=", "old=CONTENT", "old=content"}},
+		}, []string{"old=CONTENT", "old=_______", "old=content"}},
 		{"erased, synced, rewritten", func(t *testing.T, r rig, old mmap.File) {
 			require.NoError(t, old.Erase(0, 7))
 			require.NoError(t, old.Datasync())
 			r.write(old, 0, "CONTENT")
-		}, []string{"old=", "old=CONTENT"}},
+		}, []string{"old=CONTENT", "old=_______"}},
 		{"created", func(_ *testing.T, r rig, _ mmap.File) { r.create("new", "") }, []string{"new= old=content", "old=content"}},
 		{"created and synced", func(t *testing.T, r rig, _ mmap.File) {
 			require.NoError(t, r.create("new", "text").Datasync())
@@ -159,7 +165,7 @@ func TestSurvival(t *testing.T) {
 		{"created, directory synced", func(t *testing.T, r rig, _ mmap.File) {
 			r.create("new", "text")
 			require.NoError(t, r.fsys.SyncDir("/d"))
-		}, []string{"new= old=content", "new=text old=content"}},
+		}, []string{"new= old=content", "new=____ old=content", "new=text old=content"}},
 		{"created and removed", func(t *testing.T, r rig, _ mmap.File) {
 			require.NoError(t, r.create("new", "text").Datasync())
 			require.NoError(t, r.fsys.Remove("/d/new"))
@@ -192,12 +198,26 @@ func TestSurvival(t *testing.T) {
 			r.create("tmp", "text")
 			require.NoError(t, r.fsys.Rename("/d/tmp", "/d/old"))
 			require.NoError(t, r.fsys.SyncDir("/d"))
-		}, []string{"old=", "old=text"}},
+		}, []string{"old=", "old=____", "old=text"}},
 		{"replaced, directory synced", func(t *testing.T, r rig, _ mmap.File) {
 			require.NoError(t, r.create("tmp", "text").Datasync())
 			require.NoError(t, r.fsys.Rename("/d/tmp", "/d/old"))
 			require.NoError(t, r.fsys.SyncDir("/d"))
 		}, []string{"old=text"}},
+		{"moved, another takes the name, whose old directory is synced", func(t *testing.T, r rig, _ mmap.File) {
+			r.fsys.MkdirAll("/d/e")
+			require.NoError(t, r.create("e/tmp", "text").Datasync())
+			require.NoError(t, r.fsys.SyncDir("/d/e"))
+			require.NoError(t, r.fsys.Rename("/d/old", "/d/new"))
+			require.NoError(t, r.fsys.Rename("/d/e/tmp", "/d/old"))
+			require.NoError(t, r.fsys.SyncDir("/d/e"))
+		}, []string{"e/ new=content old=text"}},
+		{"moved, and another takes the name", func(t *testing.T, r rig, _ mmap.File) {
+			require.NoError(t, r.create("tmp", "text").Datasync())
+			require.NoError(t, r.fsys.SyncDir("/d"))
+			require.NoError(t, r.fsys.Rename("/d/old", "/d/new"))
+			require.NoError(t, r.fsys.Rename("/d/tmp", "/d/old"))
+		}, []string{"new=content old=text", "new=content tmp=text", "old=content tmp=text"}},
 		{"moved to another directory, which is synced", func(t *testing.T, r rig, _ mmap.File) {
 			r.fsys.MkdirAll("/d/e")
 			require.NoError(t, r.create("new", "text").Datasync())
@@ -354,6 +374,9 @@ func TestFailedSyncDropsThePages(t *testing.T) {
 			r.write(f, page, pageOf('b'))
 			require.NoError(t, sync())
 			require.Equal(t, c.want[:1]+"b", shape(t, r.fsys.CrashSeed(0), "/d/f"), "a page dirtied again is written again")
+			r.write(f, page, pageOf('B'))
+			require.NoError(t, sync())
+			require.Equal(t, c.want[:1]+"B", shape(t, r.fsys.CrashSeed(0), "/d/f"), "also with what was lost before")
 		})
 	}
 }
@@ -362,7 +385,7 @@ func TestFailedSyncDropsThePages(t *testing.T) {
 func TestSyncCoversWhatWasThere(t *testing.T) {
 	r := newRig(t, faultfs.Options{})
 	f := r.durable("f", pageOf('a')+pageOf('a')+pageOf('a'))
-	r.write(f, 0, pageOf('1'))
+	r.write(f, 0, pageOf('1')+pageOf('1'))
 	r.fsys.Inject(func(op faultfs.Op) error {
 		if op.Kind != faultfs.Datasync {
 			return nil
@@ -370,14 +393,15 @@ func TestSyncCoversWhatWasThere(t *testing.T) {
 		r.fsys.Inject(nil)
 		r.write(f, 0, pageOf('2')+pageOf('2'))
 		require.Equal(t, "aaa", shape(t, r.fsys.CrashSeed(0), "/d/f"), "power lost before it takes effect")
+		r.write(f, 3*page, pageOf('2'))
 		m := r.mapped(f, 3*page, false)
 		require.NoError(t, m.Flush(page, 1), "a faster one, of the second page")
 		r.write(f, page, pageOf('3'))
 		return nil
 	})
 	require.NoError(t, f.Datasync())
-	require.Equal(t, "12a", shape(t, r.fsys.CrashSeed(0), "/d/f"))
-	require.Equal(t, "23a", shape(t, r.fsys.CrashSeed(1), "/d/f"))
+	require.Equal(t, "12a0", shape(t, r.fsys.CrashSeed(0), "/d/f"), "of page and length the faster sync is the later one")
+	require.Equal(t, "23a2", shape(t, r.fsys.CrashSeed(1), "/d/f"))
 
 	r.fsys.Inject(func(op faultfs.Op) error {
 		if op.Kind == faultfs.SyncDir {
@@ -489,4 +513,55 @@ func TestCrashedMachineGoesOn(t *testing.T) {
 	require.Equal(t, "0a000000", shape(t, r.fsys, "/d/f"), "the first machine is another")
 	require.Equal(t, 1, left.OpenFiles())
 	require.Equal(t, 1, left.Mappings())
+}
+
+// TestCutBytesStayAway looks for bytes behind an end where a later growth would show them.
+func TestCutBytesStayAway(t *testing.T) {
+	r := newRig(t, faultfs.Options{})
+	f := r.durable("f", pageOf('a')+pageOf('b')+pageOf('c'))
+	m := r.mapped(f, 3*page, true)
+	require.NoError(t, f.Truncate(page+1))
+	require.Equal(t, make([]byte, 2*page-1), m.Bytes()[page+1:])
+	require.NoError(t, m.Flush(0, 1))
+	m.Bytes()[page+2], m.Bytes()[2*page] = 'x', 'x' // SIGBUS, or lost, on a machine
+	require.NoError(t, f.Truncate(3*page))
+	want := pageOf('a') + "b" + string(make([]byte, 2*page-1))
+	require.Equal(t, want, r.content(f))
+	for left := range r.fsys.CrashAll() {
+		got := string(read(t, left, "/d/f"))
+		require.Equal(t, want[:len(got)], got, left)
+	}
+
+	r = newRig(t, faultfs.Options{})
+	r.write(r.durable("f", "content"), 7, "!!")
+	left := r.fsys.Crash(func(c faultfs.Change) faultfs.Fate {
+		if c.Kind == faultfs.Length {
+			return faultfs.FateOld
+		}
+		return faultfs.FateNew
+	})
+	again := bench{left, t, "/d"}
+	f = again.open("f", os.O_RDWR)
+	require.NoError(t, f.Truncate(9))
+	require.Equal(t, "content\x00\x00", again.content(f))
+}
+
+func TestCloneStandsStill(t *testing.T) {
+	r := newRig(t, faultfs.Options{})
+	f := r.durable("f", pageOf('a')+pageOf('a'))
+	r.write(f, 0, pageOf('A'))
+	clone := r.fsys.Clone()
+	r.write(f, page, pageOf('B'))
+	require.NoError(t, f.Datasync())
+	require.NoError(t, f.Truncate(0))
+	require.NoError(t, r.fsys.Remove("/d/f"))
+	require.NoError(t, r.fsys.SyncDir("/d"))
+	require.Equal(t, "aa", shape(t, clone.CrashSeed(0), "/d/f"))
+	require.Equal(t, "Aa", shape(t, clone.CrashSeed(1), "/d/f"))
+	require.Equal(t, "Aa", shape(t, clone, "/d/f"))
+	require.Len(t, clone.Dirty(), 1)
+
+	f = r.durable("g", strings.Repeat(pageOf('a'), 40))
+	require.NoError(t, f.Truncate(page))
+	require.Equal(t, "a", shape(t, r.fsys.Clone(), "/d/g"))
 }

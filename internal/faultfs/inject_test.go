@@ -166,7 +166,9 @@ func TestFullDisk(t *testing.T) {
 	free(1)
 	require.NoError(t, m.Unmap())
 	free(6)
-	require.NoError(t, g.Truncate(0))
+	require.NoError(t, g.Close())
+	free(6)
+	require.NoError(t, r.open("g", os.O_RDWR).Truncate(0))
 	free(8)
 }
 

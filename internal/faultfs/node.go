@@ -249,7 +249,6 @@ func (f *FS) sync(n *node, s shot, err error) error {
 		p.syncedAt, p.durableBlock = s.at, s.blocks[i-s.from]
 		if content, ok := s.pages[i]; ok {
 			p.durable, p.lost = content, nil
-			p.durableBlock = p.durableBlock || p.block
 		}
 	}
 	if n.durableAt < s.at {
