@@ -23,6 +23,7 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, c.CopyPerSecond)
 	require.Positive(t, c.CopyCRCNanos)
+	require.Positive(t, c.PopulateNanos)
 	requireEmpty(t, dir)
 
 	_, err = Memory(filepath.Join(dir, "nowhere"), time.Millisecond)

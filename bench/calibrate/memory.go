@@ -26,6 +26,9 @@ type Copy struct {
 	CopyPerSecond float64 `json:"copyPerSecond"`
 	// CopyCRCNanos is the time of one such copy with the CRC-32 of the record taken before it.
 	CopyCRCNanos float64 `json:"copyCrcNanos"`
+	// PopulateNanos is the time to bring in one page of the file, with its blocks reserved before: what no store can do without
+	// for every new page of a log, on whatever thread.
+	PopulateNanos float64 `json:"populateNanos"`
 }
 
 // Memory measures both rates for about d each, in a file below dir.
@@ -33,10 +36,11 @@ func Memory(dir string, d time.Duration) (Copy, error) { return memory(dir, regi
 
 func memory(dir string, size int64, d time.Duration) (c Copy, err error) {
 	err = withFile(dir, func(f *os.File) error {
-		region, err := populated(f, size)
+		region, took, err := populated(f, size)
 		if err != nil {
 			return err
 		}
+		c.PopulateNanos = float64(took) * float64(os.Getpagesize()) / float64(size)
 		defer func() { _ = region.Unmap() }()
 		to, record := region.Bytes(), make([]byte, RecordBytes)
 		for i := range record {
@@ -79,15 +83,15 @@ func cycle(to []byte, d time.Duration, store func(dst []byte)) float64 {
 // populatePiece is how much is populated in one call: longer ones hold up everybody who needs the address space.
 const populatePiece = 4 << 20
 
-// populated maps the file in full, with every page present and writable.
-func populated(f *os.File, size int64) (*mmap.Region, error) {
+// populated maps the file in full, with every page present and writable, and tells how long bringing them in took.
+func populated(f *os.File, size int64) (region *mmap.Region, took time.Duration, err error) {
 	if err := mmap.Preallocate(f, 0, size); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	region, err := mmap.Map(f, size, true)
-	if err != nil {
-		return nil, err
+	if region, err = mmap.Map(f, size, true); err != nil {
+		return nil, 0, err
 	}
+	start := time.Now()
 	for off := int64(0); off < size; off += populatePiece {
 		if err := region.Advise(off, min(populatePiece, size-off), mmap.PopulateWrite); err != nil {
 			// A kernel before 5.14: the blocks are there, so touching is as good.
@@ -98,7 +102,7 @@ func populated(f *os.File, size int64) (*mmap.Region, error) {
 			break
 		}
 	}
-	return region, nil
+	return region, time.Since(start), nil
 }
 
 // withFile gives use a new file below dir and removes it afterwards, whatever happens.

@@ -159,6 +159,7 @@ func (b *bench) repeat(ctx context.Context, n int, work string) (repetition, err
 		}
 		res.copyPerSecond = (before.CopyPerSecond + after.CopyPerSecond) / 2
 		res.copyCRCNanos = (before.CopyCRCNanos + after.CopyCRCNanos) / 2
+		res.populateNanos = (before.PopulateNanos + after.PopulateNanos) / 2
 		rep[r.name] = res
 		fmt.Fprintf(b.w, "%d %-22s %s; M %.1f, %.1f million/s\n", n, r.name, res.text(r.kind), before.CopyPerSecond/1e6, after.CopyPerSecond/1e6)
 		if err := b.keep(record{time.Now().UTC(), n, r.name, &before, &after, res.raw}); err != nil {

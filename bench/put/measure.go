@@ -26,7 +26,7 @@ type result struct {
 	undurableMillis   float64 // the longest
 
 	// The memory calibration, the mean of before and after.
-	copyPerSecond, copyCRCNanos float64
+	copyPerSecond, copyCRCNanos, populateNanos float64
 
 	raw json.RawMessage
 }

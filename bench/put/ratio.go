@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -104,23 +105,27 @@ func printRatios(w io.Writer, all []repetition, s sizes) (missed int) {
 	if len(unmeasured) > 0 {
 		fmt.Fprintf(w, "not measured: %s\n", strings.Join(unmeasured, ", "))
 	}
-	noteWriteBack(w, all, s)
+	note(w, all, s)
 	return missed
 }
 
-// noteWriteBack says where the disk, and not the store, set the pace.
-func noteWriteBack(w io.Writer, all []repetition, s sizes) {
-	disk, ok := spread(all, field("writeback", func(x result) float64 { return x.logBytesPerSecond }))
-	if !ok {
-		return
-	}
+// note says what else than the store may have set the pace: the disk, and the kernel that brings in new pages.
+func note(w io.Writer, all []repetition, s sizes) {
 	for _, row := range []struct {
 		name     string
 		messages int64
 	}{{"async-1m", s.messages}, {"async-10m", s.big}} {
-		if v, ok := spread(all, field(row.name, func(x result) float64 { return x.logBytesPerSecond })); ok {
-			fmt.Fprintf(w, "%s: %d messages written at %.0f MB/s; the disk writes back %.0f MB/s\n", row.name, row.messages, v[1]/1e6, disk[1]/1e6)
+		logRate, ok := spread(all, field(row.name, func(x result) float64 { return x.logBytesPerSecond }))
+		if !ok {
+			continue
 		}
+		fmt.Fprintf(w, "%s: %d messages, log written at %.0f MB/s", row.name, row.messages, logRate[1]/1e6)
+		if disk, ok := spread(all, field("writeback", func(x result) float64 { return x.logBytesPerSecond })); ok {
+			fmt.Fprintf(w, "; the disk writes back %.0f MB/s", disk[1]/1e6)
+		}
+		// Every page of the log is a new one: the bytes a second that one thread can bring in.
+		pages, _ := spread(all, field(row.name, func(x result) float64 { return float64(os.Getpagesize()) * 1e9 / x.populateNanos }))
+		fmt.Fprintf(w, "; one thread brings in new pages at %.0f MB/s\n", pages[1]/1e6)
 	}
 }
 
