@@ -41,7 +41,7 @@ type File struct {
 	reservedTo int64 // blocks are reserved up to here (in-file), counted from reservedAt
 	reservedAt int64
 	dirty      bool
-	unnamed    bool // made by WriteAt and not synced since: a crash may take the file away
+	unnamed    []string // directories whose sync the file's name waits for
 }
 
 // From returns the position of the file's first byte.

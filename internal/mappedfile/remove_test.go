@@ -74,6 +74,7 @@ func TestW34RemoveFirstReportsFailedUnlink(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, byte(1), hold(t, f)[50], "it is whole")
 		f.Release()
+		require.False(t, f.ending.Load())
 	}
 	failing = nil
 	require.NoError(t, q.RemoveFirst(), "no error sticks")

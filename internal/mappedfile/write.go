@@ -3,7 +3,9 @@ package mappedfile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
@@ -135,19 +137,19 @@ func (f *File) reserve(from, to int64) error {
 // createLocked makes the file at from; it is durable after Sync. The file before it is so at once: of two names that are not
 // durable a crash may leave the later one alone.
 func (q *Queue) createLocked(from int64) (*File, error) {
-	if files := q.Files(); len(files) > 0 && files[len(files)-1].unnamed {
+	if files := q.Files(); len(files) > 0 && len(files[len(files)-1].unnamed) > 0 {
 		last := files[len(files)-1]
-		if err := q.syncAll([]*File{last}, map[string]struct{}{last.dir: {}}); err != nil {
+		if err := q.syncAll([]*File{last}, last.unnamed); err != nil {
 			return nil, err
 		}
-		last.unnamed = false
+		last.unnamed = nil
 	}
 	f, h, changed, err := q.makeFile(from)
 	if err != nil {
 		return nil, err
 	}
 	_ = h.Close() // synced by Sync
-	f.dirty, f.unnamed = true, true
+	f.dirty, f.unnamed = true, changed
 	if q.mu.syncDir == nil {
 		q.mu.syncDir = make(map[string]struct{})
 	}
@@ -175,7 +177,7 @@ func (q *Queue) Sync() error {
 			dirty = append(dirty, f)
 		}
 	}
-	dirs := q.mu.syncDir
+	dirs := slices.Sorted(maps.Keys(q.mu.syncDir))
 	q.mu.syncDir = nil
 	q.mu.Unlock()
 
@@ -186,13 +188,13 @@ func (q *Queue) Sync() error {
 		return q.failLocked(err)
 	}
 	for _, f := range dirty {
-		f.unnamed = false
+		f.unnamed = nil
 	}
 	return nil
 }
 
 // syncAll syncs files first, then directories, so that a durable name never lacks its length.
-func (q *Queue) syncAll(files []*File, dirs map[string]struct{}) error {
+func (q *Queue) syncAll(files []*File, dirs []string) error {
 	for _, f := range files {
 		h, err := f.OpenFile()
 		if errors.Is(err, ErrRemoved) {
@@ -207,7 +209,7 @@ func (q *Queue) syncAll(files []*File, dirs map[string]struct{}) error {
 			return err
 		}
 	}
-	for dir := range dirs {
+	for _, dir := range dirs {
 		if err := q.fs.SyncDir(dir); err != nil {
 			return err
 		}

@@ -233,3 +233,20 @@ func TestSyncBesideTruncate(t *testing.T) {
 	require.NoError(t, q.syncAll([]*File{last}, nil), "a file that was truncated away meanwhile needs no sync")
 	require.NoError(t, q.Sync())
 }
+
+// TestSyncsTakeTurns looks at a call of Sync under way: a second one finds nothing left to sync, so it has to wait.
+func TestSyncsTakeTurns(t *testing.T) {
+	var q *Queue
+	calls := 0
+	hfs := newHookFS(func(op, _ string) error {
+		if op == "Datasync" || op == "SyncDir" {
+			calls++
+			require.False(t, q.syncing.TryLock(), op)
+		}
+		return nil
+	})
+	q = open(t, t.TempDir(), Options{FS: hfs, Writable: true, FileSize: 100})
+	require.NoError(t, q.WriteAt([]byte("1"), 0))
+	require.NoError(t, q.Sync())
+	require.Equal(t, 2, calls)
+}
