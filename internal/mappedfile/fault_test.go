@@ -1,6 +1,7 @@
 package mappedfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -175,7 +176,7 @@ func (s *session) check(fsys *faultfs.FS, when fmt.Stringer) {
 	require.True(s.t, q.MinOffset() >= 0 && q.MinOffset() <= s.min && q.EndOffset() >= int64(len(s.durable)),
 		"%v: run [%d, %d), want [%d, %d): %v", when, q.MinOffset(), q.EndOffset(), s.min, len(s.durable), fsys)
 	got := content(s.t, q)[s.min-q.MinOffset() : int64(len(s.durable))-q.MinOffset()]
-	require.True(s.t, string(got) == string(s.durable[s.min:]), "%v: lost bytes: %v", when, fsys)
+	require.True(s.t, bytes.Equal(got, s.durable[s.min:]), "%v: lost bytes: %v", when, fsys)
 }
 
 // TestFailEachOperation fails operation k, for every k: alone, and with all after it.

@@ -19,8 +19,9 @@ const reserveAhead = 64 << 10
 // readers of the mappings at once and durable after Sync.
 //
 // Blocks are reserved before bytes are stored, so that a full disk is an error and no fault. An error of the disk is
-// sticky: every later WriteAt, Truncate and Sync answers it, since nobody knows what reached the disk. Other errors:
-// ErrReadOnly, ErrClosed, ErrLimit, a position out of range.
+// sticky: every later WriteAt, Sync, Truncate, Create, Adopt and RemoveFirst answers it, since nobody knows what reached the
+// disk. Other errors: ErrReadOnly, of the queue or of a file's directory; ErrClosed; ErrLimit and ErrRemoved, which may leave
+// the beginning of b stored; a position out of range, the end of the last file below 2^63 included.
 func (q *Queue) WriteAt(b []byte, off int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
