@@ -132,7 +132,7 @@ func (f *flusher) flush(leastPages int64) error {
 	defer f.syncing.Unlock()
 	to := f.w.pos.Wrote()
 	from := f.w.pos.Flushed()
-	err := f.w.failure()
+	err := f.w.diskFailure()
 	switch {
 	case err != nil:
 	case to == from:
@@ -152,9 +152,12 @@ func (f *flusher) sync(from, to int64) error {
 	}
 	start := time.Now()
 	f.scratch = w.segments.between(f.scratch[:0], from, to)
+	if n := len(f.scratch); n == 0 || f.scratch[0].from > from || f.scratch[n-1].end < to {
+		return fmt.Errorf("flush commit log from physical offset %d to %d: %w", from, to, ErrClosed) // nothing counts as flushed that was not synced (W11)
+	}
 	for _, s := range f.scratch {
 		if err := s.handle.Datasync(); err != nil {
-			return w.fail(fmt.Errorf("flush commit log from physical offset %d to %d: %w", from, to, err))
+			return w.failDisk(fmt.Errorf("flush commit log from physical offset %d to %d: %w", from, to, err))
 		}
 	}
 	w.stats.flushed(start, to-from)
@@ -208,7 +211,7 @@ func (f *flusher) await(target int64, timeout time.Duration) error {
 	if f.w.pos.Flushed() >= target {
 		return nil
 	}
-	if err := f.w.failure(); err != nil {
+	if err := f.w.diskFailure(); err != nil {
 		return err
 	}
 	x := waiters.Get().(*waiter)

@@ -2,7 +2,6 @@ package commitlog
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -62,7 +61,7 @@ func (w *Writer) Reserve(r *Reservation, size int) error {
 	w.lock.Lock()
 	err := w.reserveLocked(r, &filler, int64(size), message.BlankHeaderSize)
 	w.unlockPut(r.StoreTimestampMs)
-	return w.fillEnd(&filler, err)
+	return w.fillEnd(&filler, r, err)
 }
 
 // reserveLocked takes size bytes if room more are left behind them in their file.
@@ -150,16 +149,20 @@ func (w *Writer) rollLocked(filler *Reservation) error {
 	return nil
 }
 
-// fillEnd writes the filler of a file that was ended, and returns err, or its own.
-func (w *Writer) fillEnd(filler *Reservation, err error) error {
+// fillEnd writes the filler of a file that was ended for r, and returns err, or its own.
+func (w *Writer) fillEnd(filler, r *Reservation, err error) error {
 	if filler.bytes == nil {
 		return err
 	}
 	left := filler.end - filler.PhyOffset
-	return errors.Join(err, w.fillAndMark(filler, func(dst []byte) error {
+	ferr := w.fillAndMark(filler, func(dst []byte) error {
 		message.AppendBlank(dst[:0], int32(left))
 		return nil
-	}))
+	})
+	if ferr != nil && err == nil {
+		return w.hole(r, ferr) // it stands behind one
+	}
+	return err
 }
 
 // unlockPut lets go of the put lock and reports a hold that was too long. The clock's step is 1 ms, so this costs nothing.
@@ -201,7 +204,7 @@ func (w *Writer) Publish(r *Reservation, fill func(dst []byte) error) error {
 // fillAndMark fills the bytes of r, marks its slot and moves the head.
 func (w *Writer) fillAndMark(r *Reservation, fill func(dst []byte) error) error {
 	if err := w.fill(r, fill); err != nil {
-		return w.fail(fmt.Errorf("write commit log at physical offset %d, %d bytes: %w", r.PhyOffset, len(r.bytes), err))
+		return w.hole(r, err)
 	}
 	r.bytes = nil
 	w.pass(r.number)
@@ -215,7 +218,7 @@ func (w *Writer) fill(r *Reservation, fill func(dst []byte) error) (err error) {
 	over := false
 	defer func() {
 		if !over {
-			_ = w.fail(fmt.Errorf("write commit log at physical offset %d, %d bytes: %w", r.PhyOffset, len(r.bytes), errFillPanicked))
+			_ = w.hole(r, errFillPanicked)
 		}
 	}()
 	if w.staging != nil {

@@ -105,12 +105,12 @@ func (w *Writer) commitTo(to int64) error {
 		w.pos.AdvanceCommitted(to)
 	}
 	if w.committed() >= to {
-		return w.failure()
+		return w.diskFailure()
 	}
 	w.committing.Lock()
 	defer w.committing.Unlock()
 	to = max(to, w.pos.Wrote())
-	if err := w.failure(); err != nil || w.committed() >= to {
+	if err := w.diskFailure(); err != nil || w.committed() >= to {
 		return err
 	}
 	for at := w.committed(); ; {
@@ -120,7 +120,7 @@ func (w *Writer) commitTo(to int64) error {
 		}
 		at = max(at, c.from)
 		if _, err := c.segment.handle.WriteAt(b, at-c.segment.from); err != nil {
-			return w.fail(fmt.Errorf("write commit log at physical offset %d, %d bytes: %w", at, len(b), err))
+			return w.failDisk(fmt.Errorf("write commit log at physical offset %d, %d bytes: %w", at, len(b), err))
 		}
 		at += int64(len(b))
 		w.stats.committedBytes.Add(int64(len(b)))

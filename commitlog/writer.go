@@ -57,8 +57,9 @@ type Writer struct {
 	committing sync.Mutex
 	space      signal
 
-	probe  lockProbe
-	failed atomic.Pointer[FailedError]
+	probe      lockProbe
+	failed     atomic.Pointer[FailedError]
+	diskFailed atomic.Pointer[FailedError]
 
 	allocator *allocator
 	populator *populator
@@ -255,36 +256,9 @@ func (w *Writer) Positions() Positions {
 	return p
 }
 
-// failure returns the *FailedError after which the log takes no more, nil before that.
-func (w *Writer) failure() error {
-	if f := w.failed.Load(); f != nil {
-		return f
-	}
-	return nil
-}
-
-// Failure returns the error after which the log takes no more, a *FailedError; nil while it is well.
-func (w *Writer) Failure() error { return w.failure() }
-
-// fail makes err the end of the log, unless it has ended already, and returns the *FailedError.
-func (w *Writer) fail(err error) error {
-	f := &FailedError{Err: err}
-	if !w.failed.CompareAndSwap(nil, f) {
-		return w.failure()
-	}
-	w.logger.Error("commit log takes no more", slog.Any("err", err))
-	if w.o.OnFailure != nil {
-		w.o.OnFailure(f)
-	}
-	w.space.wake()
-	if w.flusher != nil {
-		w.flusher.kick() // to answer those who wait
-	}
-	return f
-}
-
 // Close refuses new puts, waits for those that are under way, makes everything durable and lets go of the files; files made ahead are removed. It returns
-// what kept it from making everything durable. Readers that hold records keep them. Idempotent.
+// what kept it from making everything durable. Readers that hold records keep them. A reservation that is never published makes it wait
+// for ever. Idempotent.
 func (w *Writer) Close() error {
 	w.closeOnce.Do(func() { w.closeErr = w.close() })
 	return w.closeErr
@@ -293,11 +267,12 @@ func (w *Writer) Close() error {
 func (w *Writer) close() error {
 	w.lock.Lock()
 	w.put.closed = true
-	end := w.put.wrote
+	end, number := w.put.wrote, w.put.number
 	w.lock.Unlock()
-	err := w.awaitPublished(end)
-	if err == nil {
-		err = w.Flush()
+	w.awaitFilled(number)
+	err := w.Flush()
+	if err == nil && w.pos.Wrote() < end {
+		err = w.failure()
 	}
 	w.space.wake()
 	if w.committer != nil {
@@ -315,8 +290,12 @@ func (w *Writer) close() error {
 	if w.clock != nil {
 		w.clock.close()
 	}
+	w.flusher.syncing.Lock() // a Flush or a commit that came late finds all done, or no file
+	defer w.flusher.syncing.Unlock()
+	w.committing.Lock()
+	defer w.committing.Unlock()
 	w.closeSegments()
-	return errors.Join(err, w.queue.Close())
+	return errors.Join(err, w.cutHole(end), w.queue.Close())
 }
 
 func (w *Writer) closeSegments() {
