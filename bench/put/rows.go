@@ -52,8 +52,9 @@ func rows(s sizes) []row {
 		async("async-1m", false, s.messages),
 		{"java-async", javas, []string{"--messages", count(s.messages), "--warmup", count(min(s.messages, javaAsyncWarmup))}, false},
 		async("async-8", false, s.messages, "--producers", "8"),
-		// Everything in memory before the first put, and next to no look at the clock.
-		async("populated", false, min(s.messages, populatedMessages), "--properties=false", "--sample", "1048576", "--set", "warmMapedFileEnable=true"),
+		// Everything in memory before the first put, no flush that would write-protect it again, and next to no look at the clock.
+		async("populated", false, min(s.messages, populatedMessages), "--properties=false", "--sample", "1048576",
+			"--set", "warmMapedFileEnable=true", "--set", "flushIntervalCommitLog=60000"),
 		async("async-10m", false, s.big),
 	}
 	for _, n := range syncProducers {

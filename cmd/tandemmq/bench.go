@@ -125,7 +125,10 @@ func readBenchPlan(c *cli.Context) (p benchPlan, err error) {
 			p.load.sampleEvery = 1
 		}
 	}
-	p.load.fileBytes = p.options.MappedFileSizeCommitLog
+	p.load.fileBytes, p.load.rest = p.options.MappedFileSizeCommitLog, settleRest
+	if p.options.WarmMapedFileEnable {
+		p.load.rest = settleRestWarm
+	}
 	return p, nil
 }
 

@@ -32,6 +32,9 @@ type load struct {
 	sampleEvery int
 	fileBytes   int64 // of a log file: the put that begins one is always timed
 
+	// rest is how long nothing must be prepared before settle calls the log ready.
+	rest time.Duration
+
 	put      func(context.Context, *message.Message) (phyOffset int64, err error)
 	figures  func() logFigures // called by the observer
 	progress func(done int64)
@@ -67,11 +70,13 @@ const (
 	progressInterval = 100 * time.Millisecond
 )
 
-// The log makes its first files and those ahead beside what its caller does. It is at rest when something was
-// made and that then stood still for settleRest, looked at every settleInterval; settleLimit bounds the wait.
+// The log makes its first files and those ahead beside what its caller does. It is at rest when something was made and
+// that then stood still for a while, looked at every settleInterval; settleLimit bounds the wait. A whole file that is brought into memory
+// counts when it is there, which takes longer.
 const (
 	settleInterval = 20 * time.Millisecond
 	settleRest     = 500 * time.Millisecond
+	settleRestWarm = 3 * time.Second
 	settleLimit    = 30 * time.Second
 )
 
@@ -89,7 +94,7 @@ func (l *load) settle(ctx context.Context) error {
 			if p := l.figures().prepared; p != last || p == 0 {
 				changed, last = now, p
 			}
-			if now.Sub(changed) >= settleRest || now.Sub(start) >= settleLimit {
+			if now.Sub(changed) >= l.rest || now.Sub(start) >= settleLimit {
 				return nil
 			}
 		}

@@ -20,7 +20,7 @@ import (
 func testLoad() *load {
 	var end atomic.Int64
 	return &load{
-		producers: 1, messages: 1000, bodyBytes: 1024, topics: 1, queues: 4, properties: true, sampleEvery: 1, fileBytes: 1 << 30,
+		producers: 1, messages: 1000, bodyBytes: 1024, topics: 1, queues: 4, properties: true, sampleEvery: 1, fileBytes: 1 << 30, rest: settleRest,
 		put: func(_ context.Context, m *message.Message) (int64, error) {
 			size, err := m.EncodedSize()
 			return end.Add(int64(size)) - int64(size), err
