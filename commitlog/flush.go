@@ -167,6 +167,7 @@ func (f *flusher) sync(from, to int64) error {
 	}
 	w.pos.AdvanceFlushed(to)
 	w.space.wake()
+	w.tail.wake()
 	for _, s := range w.segments.drop(to) {
 		if err := s.close(); err != nil { // its bytes are durable
 			w.logger.Warn("close of a commit log file failed", slog.String("file", s.file.Path()), slog.Any("err", err))

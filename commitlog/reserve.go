@@ -245,6 +245,7 @@ func (w *Writer) pass(number uint64) {
 		w.head.Store(number)
 		next := &w.ring[number%ringSize]
 		if next.marked.Load() != number+1 || !next.marked.CompareAndSwap(number+1, 0) {
+			w.tail.wake()
 			return
 		}
 	}
@@ -269,37 +270,4 @@ func (w *Writer) awaitPublished(end int64) error {
 		}
 	}
 	return nil
-}
-
-// AppendRaw appends b, whole records and fillers as another log has them, of one file, and publishes them. phy must be the end of the log, and is where the
-// records in b say they stand (W26). Errors are those of Reserve and Publish, and *PositionError.
-//
-// Source: CommitLog.appendData, 5.5.0, which ignores the offset.
-func (w *Writer) AppendRaw(phy int64, b []byte) error {
-	if int64(len(b)) > w.o.FileSize || len(b) == 0 {
-		return &SizeError{Bytes: int64(len(b)), MaxBytes: w.o.FileSize}
-	}
-	var r Reservation
-	w.lock.Lock()
-	err := w.reserveRawLocked(&r, phy, int64(len(b)))
-	w.unlockPut(r.StoreTimestampMs)
-	if err != nil {
-		return err
-	}
-	return w.Publish(&r, func(dst []byte) error {
-		copy(dst, b)
-		return nil
-	})
-}
-
-func (w *Writer) reserveRawLocked(r *Reservation, phy, size int64) error {
-	if phy != w.put.wrote {
-		r.StoreTimestampMs = w.now()
-		return &PositionError{PhyOffset: phy, End: w.put.wrote}
-	}
-	if left := w.put.segment.end - phy; left > 0 && size > left {
-		r.StoreTimestampMs = w.now()
-		return &SizeError{Bytes: size, MaxBytes: left}
-	}
-	return w.reserveLocked(r, new(Reservation), size, 0) // no filler: a file is ended by the bytes of the other log
 }

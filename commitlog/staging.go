@@ -127,5 +127,6 @@ func (w *Writer) commitTo(to int64) error {
 	}
 	w.pos.AdvanceCommitted(to)
 	w.space.wake()
+	w.tail.wake()
 	return nil
 }

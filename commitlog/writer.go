@@ -55,7 +55,9 @@ type Writer struct {
 	segments   segmentList
 	staging    *staging // nil: WriteMapped
 	committing sync.Mutex
-	space      signal
+	space      signal // for a put that waits
+	tail       signal // for who reads what was put
+	over       atomic.Bool
 
 	probe      lockProbe
 	failed     atomic.Pointer[FailedError]
@@ -274,7 +276,9 @@ func (w *Writer) close() error {
 	if err == nil && w.pos.Wrote() < end {
 		err = w.failure()
 	}
+	w.over.Store(true)
 	w.space.wake()
+	w.tail.wake()
 	if w.committer != nil {
 		close(w.committer.stop)
 		<-w.committer.done
