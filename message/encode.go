@@ -92,7 +92,7 @@ func (m *Message) AppendTo(dst []byte) ([]byte, error) {
 }
 
 // PutTo writes the record of AppendTo over dst, which has exactly EncodedSize bytes and may hold anything. Every byte of dst
-// is written, in no order to rely on; dst is read for the checksum property alone. No allocation. Errors are those of
+// is written, the first 8 last; dst is read for the checksum property alone. No allocation. Errors are those of
 // EncodedSize, and a *LimitError of class ErrBufferLength for a dst of another length; dst is then as it was.
 //
 // It takes what one copy and one checksum of the body take, and about 17 ns. The two add up as they do apart, so a checksum made
@@ -109,8 +109,22 @@ func (m *Message) PutTo(dst []byte) error {
 	return nil
 }
 
-// put writes the record over dst, which has the bytes EncodedSize returned.
+// put writes the record over dst, which has the bytes EncodedSize returned. Size and magic come last: a process that is killed while it
+// encodes into a mapped file leaves no record there whose properties, which no checksum covers, are half copied.
 func (m *Message) put(dst []byte) {
+	magic := MagicV1
+	if m.v2() {
+		magic = MagicV2
+	}
+	head := uint64(len(dst))<<32 | uint64(uint32(magic))
+	m.putRest(dst, head)
+	binary.BigEndian.PutUint64(dst[atTotalSize:], head)
+}
+
+// putRest writes everything but head, the first 8 bytes. It is not inlined, so that nothing of it comes later than what follows.
+//
+//go:noinline
+func (m *Message) putRest(dst []byte, head uint64) {
 	bodyCRC := checksum(m.Body)
 	sysFlag := m.SysFlag &^ (FlagBornHostV6 | FlagStoreHostV6)
 	if !m.BornHost.Addr.Is4() {
@@ -119,14 +133,8 @@ func (m *Message) put(dst []byte) {
 	if !m.StoreHost.Addr.Is4() {
 		sysFlag |= FlagStoreHostV6
 	}
-	magic := MagicV1
-	if m.v2() {
-		magic = MagicV2
-	}
 	be := binary.BigEndian
 	_ = dst[MinRecordSize-1]
-	be.PutUint32(dst[atTotalSize:], uint32(len(dst)))
-	be.PutUint32(dst[atMagic:], uint32(magic))
 	be.PutUint32(dst[atBodyCRC:], uint32(bodyCRC))
 	be.PutUint32(dst[atQueueID:], uint32(m.QueueID))
 	be.PutUint32(dst[atFlag:], uint32(m.Flag))
@@ -177,7 +185,7 @@ func (m *Message) put(dst []byte) {
 	} else {
 		AppendPropertiesWithout(tail[:0], m.Properties, HasCRC)
 	}
-	PutPropertyCRC(dst)
+	putPropertyCRC(dst, head)
 }
 
 // Message returns the message that encodes to this record; Body and Properties alias it. Encoding gives the same bytes for

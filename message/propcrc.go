@@ -1,6 +1,10 @@
 package message
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+)
 
 // PropertyCRCSize is the length in bytes of the checksum property, separators included.
 const PropertyCRCSize = len(emptyPropertyCRC)
@@ -22,9 +26,16 @@ const propertyCRCDigits = 10
 // It panics when rec is shorter than 20 bytes.
 //
 // Source: MessageDecoder.createCrc32, CommitLog.DefaultAppendMessageCallback.doAppend, 5.5.0.
-func PutPropertyCRC(rec []byte) {
+func PutPropertyCRC(rec []byte) { putPropertyCRC(rec, binary.BigEndian.Uint64(rec)) }
+
+// putPropertyCRC is PutPropertyCRC of a record whose first 8 bytes are going to be head.
+func putPropertyCRC(rec []byte, head uint64) {
+	sum := ^uint32(0)
+	for shift := 56; shift >= 0; shift -= 8 { // by hand: a slice of them would be allocated
+		sum = crc32.IEEETable[byte(sum)^byte(head>>shift)] ^ sum>>8
+	}
 	split := len(rec) - PropertyCRCSize
-	crc := checksum(rec[:split])
+	crc := int32(crc32.Update(^sum, crc32.IEEETable, rec[8:split]) & bodyCRCMask)
 	tail := rec[split:]
 	copy(tail, emptyPropertyCRC)
 	digits := tail[len(PropertyCRC)+1:][:propertyCRCDigits]
