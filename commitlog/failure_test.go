@@ -203,7 +203,7 @@ func TestFRA06FailedSyncSticks(t *testing.T) {
 				require.ErrorIs(t, w.AwaitFlush(r), ErrFailed)
 				require.ErrorIs(t, w.Flush(), syscall.EIO)
 				require.ErrorIs(t, w.Reserve(new(Reservation), 100), ErrFailed)
-				require.ErrorIs(t, w.AppendRaw(w.Positions().Wrote, make([]byte, 100)), ErrFailed)
+				require.ErrorIs(t, w.AppendRaw(w.Positions().Wrote, rawRecord(t, w.Positions().Wrote, 1)), ErrFailed)
 			}
 			require.Equal(t, flushed, w.Positions().Flushed)
 			if m.sync {

@@ -83,12 +83,14 @@ type Scanner struct {
 }
 
 // Scanner returns a scanner of the records from physical offset from on, which must be the start of a record or of a file;
-// anywhere else the scan finds damage. From -1, or from below MinOffset, it starts at MinOffset.
+// anywhere else the scan finds damage. From -1, or from below MinOffset, it starts at MinOffset. Beyond the end of the files, or of what was
+// committed to a log that is being written to, its error is a *RangeError.
 func (l *Log) Scanner(from int64, o ScanOptions) *Scanner {
+	end := l.readTo() // before the list of files, which then holds it
 	s := &Scanner{log: l, o: o, to: -1, files: l.queue.Files(), end: ScanEnd{NextValid: -1}}
 	s.next = s.step
 	if o.To > 0 || l.readable != nil {
-		s.to = l.readTo()
+		s.to = end
 		if o.To > 0 {
 			s.to = min(s.to, o.To)
 		}
@@ -101,10 +103,10 @@ func (l *Log) Scanner(from int64, o ScanOptions) *Scanner {
 		s.finish(EndClean, nil, -1)
 		return s
 	}
-	first, last := s.files[0], s.files[len(s.files)-1]
+	first := s.files[0]
 	from = max(from, first.From())
-	if from > last.End() {
-		s.fail(&RangeError{PhyOffset: from, Min: first.From(), Max: last.End()})
+	if from > end {
+		s.fail(&RangeError{PhyOffset: from, Min: first.From(), Max: end})
 		return s
 	}
 	s.index = int(min((from-first.From())/first.Size(), int64(len(s.files)-1)))
@@ -161,7 +163,7 @@ func (s *Scanner) Next() bool {
 func (s *Scanner) step() error {
 	for {
 		here := s.file.From() + int64(s.pos)
-		if here == s.to {
+		if s.to >= 0 && here >= s.to {
 			s.finish(EndClean, nil, -1)
 			return nil
 		}

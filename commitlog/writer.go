@@ -146,6 +146,12 @@ func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
 	case s.Err() != nil:
 		return end, 0, s.Err()
 	}
+	if left := w.o.FileSize - end.FileOffset; left < message.BlankHeaderSize {
+		return end, 0, &CorruptError{
+			File: end.File, Offset: end.FileOffset, PhyOffset: end.Offset,
+			Got: fmt.Sprintf("the last record leaves %d bytes in the file", left), Want: "room for a filler",
+		}
+	}
 	return end, lastMs, nil
 }
 
@@ -165,9 +171,6 @@ func (w *Writer) settle(end ScanEnd) error {
 		}
 	}
 	from := end.Offset - end.Offset%w.o.FileSize
-	if end.Offset == from && from > 0 && from == w.queue.EndOffset() {
-		from -= w.o.FileSize // the last file is full to its last byte; the next put rolls
-	}
 	s, err := w.makeSegment(from)
 	if err != nil {
 		return err
