@@ -1,5 +1,6 @@
 // Package store knows a RocketMQ store directory as a whole: where everything lies in it, who may touch it, and what its
-// state files say. It opens a store for reading (OpenView), prints one (Dump) and makes sample ones (Generate).
+// state files say. It opens a store for puts (Open) or for reading (OpenView), prints one (Dump) and makes sample ones
+// (Generate).
 //
 // # Basics
 //
@@ -13,7 +14,11 @@
 //
 // A view never writes: it shows what is on disk, also when recovery would cut some of it away.
 //
+// An open store writes the log and nothing else yet: no consume queue, no index, no checkpoint. Store.Close leaves the abort
+// mark when there are messages that no queue has, so that RocketMQ builds the queues when it starts on the store.
+//
 // # Goroutines
 //
-// Generate runs one goroutine that writes while it encodes, and joins it. Nothing else here starts any.
+// Generate runs one goroutine that writes while it encodes, and joins it. A Store has those that its type lists. Nothing else
+// here starts any.
 package store

@@ -46,7 +46,9 @@ func TestPutLightQueues(t *testing.T) {
 		require.EqualValues(t, 4, r.Append.QueueOffset)
 		require.EqualValues(t, 5, f.NextOffset("%LMQ%a", 0))
 		require.EqualValues(t, 2, f.NextOffset("%LMQ%b", 0))
-		require.EqualValues(t, 3, f.offsets.light.Load())
+		_, err = f.Put(t.Context(), newMessage("%LMQ%d"))
+		require.NoError(t, err)
+		require.EqualValues(t, 4, f.offsets.light.Load())
 	})
 }
 

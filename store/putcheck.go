@@ -18,21 +18,20 @@ import (
 //	hosts          without an address                                                                   MESSAGE_ILLEGAL
 //	body           over maxMessageSize                                                                  MESSAGE_ILLEGAL
 //	properties     over 32767, those that the store adds included                                       PROPERTIES_SIZE_EXCEEDED
-//	record         over maxMessageSize + 64 KiB, or over a log file less 8 (W1)                         MESSAGE_ILLEGAL
+//	record         over a log file less 8 bytes (W1)                                                    MESSAGE_ILLEGAL
 //	properties     an element that is not name 0x01 value: a separator in a value (W23)                 MESSAGE_ILLEGAL
 //	INNER_NUM      without the flag of an inner batch; with it, not a number from 1 to 32767            MESSAGE_ILLEGAL
 //	inner batch    on a topic that has no batch queues                                                  MESSAGE_ILLEGAL
 //	DELAY          on SCHEDULE_TOPIC_XXXX, no 32-bit number (W48)                                       MESSAGE_ILLEGAL
 //	INNER_MULTI_DISPATCH with enableLmq, on a topic that is dispatched by it: see lmq.go (W4)           MESSAGE_ILLEGAL
 //
+// The record's other limit in RocketMQ, maxMessageSize and 64 KiB, follows from these. Light queues change none of them (W47).
+//
 // A topic is a directory's name in file queues, so it must be one; and a record without properties whose topic ends in a zero
 // byte reads as torn (message.Record.Decode): a producer must not be able to end a log.
 //
 // The reserved properties are judged because RocketMQ judges a record by them: one whose INNER_NUM and INNER_BASE, or DELAY
 // on the schedule topic, are no numbers counts as corrupt there, and its next clean start cuts the log at it.
-
-// recordAllowance is what a record may have beside the body.
-const recordAllowance = 1 << 16
 
 // maxInnerNum is what readers take INNER_NUM for: 16 bits, signed.
 const maxInnerNum = math.MaxInt16
@@ -90,9 +89,6 @@ func (p *putter) recordSize() (int, error) {
 	size, err := p.msg.EncodedSize()
 	if err != nil {
 		return 0, limitError(err)
-	}
-	if most := p.s.o.MaxMessageSize + recordAllowance; int64(size) > most {
-		return 0, illegal("%w: %d bytes, want at most %d (maxMessageSize and 64 KiB)", errRecordSize, size, most)
 	}
 	if int64(size) > p.s.maxRecord {
 		return 0, illegal("%w: %d bytes, want at most %d (a log file and the 8 bytes that end it)", errRecordSize, size, p.s.maxRecord)

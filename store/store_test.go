@@ -365,6 +365,39 @@ func TestOpenPathsAndModes(t *testing.T) {
 	}
 }
 
+// Files of a read-only directory are part of the log, and stay as they are.
+func TestOpenReadOnlyPath(t *testing.T) {
+	root, old := t.TempDir(), t.TempDir()
+	o := putOptions()
+	o.MappedFileSizeCommitLog = 4096
+	o.ReadOnlyCommitLogStorePaths = []string{old}
+	put := func(n int) {
+		t.Helper()
+		s, err := Open(root, o)
+		require.NoError(t, err)
+		next := s.NextOffset("T", 0)
+		for i := range n {
+			r, err := s.Put(t.Context(), newMessage("T"))
+			require.NoError(t, err)
+			require.Equal(t, next+int64(i), r.Append.QueueOffset)
+		}
+		require.NoError(t, s.Close())
+	}
+	put(90)
+	for _, from := range []int64{0, 4096} {
+		name := mappedfile.Name(from)
+		require.NoError(t, os.Rename(filepath.Join(root, "commitlog", name), filepath.Join(old, name)))
+	}
+	before := tree(t, old)
+	put(10)
+	s, err := Open(root, o)
+	require.NoError(t, err)
+	require.EqualValues(t, 100, s.NextOffset("T", 0))
+	require.Zero(t, s.Log().MinOffset())
+	require.NoError(t, s.Close())
+	require.Equal(t, before, tree(t, old))
+}
+
 // What a log says about offsets is believed as far as a put can have written it.
 func TestOffsetTableObserve(t *testing.T) {
 	tab := newOffsetTable(2)
