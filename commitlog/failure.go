@@ -42,6 +42,7 @@ func (w *Writer) fail(f *FailedError) error {
 		w.o.OnFailure(f)
 	}
 	w.space.wake()
+	w.tail.wake()
 	if w.flusher != nil {
 		w.flusher.kick() // to answer those who wait
 	}

@@ -69,13 +69,16 @@ func (w *Writer) AwaitSpace(busy *BusyError, timeout time.Duration) bool {
 	case <-ch:
 		return true
 	case <-t.C:
-		return w.failure() != nil // for Reserve to tell
+		return w.ended() // for Reserve to tell
 	}
 }
 
+// ended tells whether the log has failed or was closed.
+func (w *Writer) ended() bool { return w.failure() != nil || w.over.Load() }
+
 // changed tells whether what made the log busy is over already.
 func (w *Writer) changed(reason BusyReason) bool {
-	if w.failure() != nil {
+	if w.ended() {
 		return true
 	}
 	switch reason {
