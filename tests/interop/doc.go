@@ -15,9 +15,15 @@
 //	file_test.go      that trip for the RocksDB stores
 //	generate_test.go  stores made by `tandemmq store generate`
 //	expired_test.go   a store whose oldest log files are gone, moved both ways
+//	putread_test.go   messages and batches of every shape, put by every way of writing, and gone on with from either side
+//	putkill_test.go   the puts of a process that was killed
+//	putgolden_test.go puts into the golden stores
 //
 // # Caveats
 //
 // RocketMQ changes what it opens, and a wrong start can hide messages for good: every step works on its own copy. The
 // program refuses to go on when its process listens on any port.
+//
+// A store that was put into has no queues yet: RocketMQ builds them when it finds the abort mark, but after an unclean end it
+// goes back no more than 10 log files (commitLogRecoverMaxNum). Older messages stay in the log and are in no queue then.
 package interop

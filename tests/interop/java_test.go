@@ -35,6 +35,10 @@ type how struct {
 	separate bool   // useSeparateStorePathForRocksdbCQ
 	lmq      bool   // enableLmq and enableMultiDispatch
 	lmqRocks bool   // combineCQUseRocksdbForLmq
+	propCRC  bool   // enabledAppendPropCRC and forceVerifyPropCRC
+	batch    string // a topic with batch queues
+	all      bool   // commitLogRecoverMaxNum without limit
+	log      bool   // the report has the log too, record by record
 	sizes    sizes
 }
 
@@ -55,6 +59,8 @@ type report struct {
 	opened   *golden.Listing
 	appended *golden.Listing // after the sends; nil for a job that only reads
 	grown    []grown
+	log      logReport // as opened
+	logAfter logReport // after the sends
 }
 
 // grown says how far one queue went while messages were sent.
@@ -71,12 +77,15 @@ func (j job) words(out string) []string {
 		w[0] = "append"
 		w = append(w, "--messages", strconv.Itoa(j.append))
 	}
-	for name, kind := range map[string]string{"--prefer": j.how.prefer, "--assign": j.how.assign} {
-		if kind != "" {
-			w = append(w, name, kind)
+	for name, value := range map[string]string{"--prefer": j.how.prefer, "--assign": j.how.assign, "--batch-topic": j.how.batch} {
+		if value != "" {
+			w = append(w, name, value)
 		}
 	}
-	for name, on := range map[string]bool{"--separate": j.how.separate, "--lmq": j.how.lmq, "--lmq-rocks": j.how.lmqRocks} {
+	for name, on := range map[string]bool{
+		"--separate": j.how.separate, "--lmq": j.how.lmq, "--lmq-rocks": j.how.lmqRocks, "--prop-crc": j.how.propCRC, "--log": j.how.log,
+		"--recover-all": j.how.all,
+	} {
 		if on {
 			w = append(w, name)
 		}
@@ -171,8 +180,14 @@ func readReport(file string) (report, error) {
 	if r.opened, err = golden.Parse(b[:end]); err != nil {
 		return report{}, err
 	}
+	if r.log, err = parseLog(b[:end]); err != nil {
+		return report{}, err
+	}
 	if len(b) == end {
 		return r, nil
+	}
+	if r.logAfter, err = parseLog(b[end:]); err != nil {
+		return report{}, err
 	}
 	if r.appended, err = golden.Parse(b[end:]); err != nil {
 		return report{}, err

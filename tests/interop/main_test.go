@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"os"
 	"testing"
 
 	"github.com/tandemq/tandemmq/tests/golden"
@@ -14,6 +15,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if job := os.Getenv(putterEnv); job != "" {
+		putUntilKilled(job)
+	}
 	golden.Main(m, func(b *golden.Binary, _ string) (err error) {
 		tandemmq = b
 		storeCheck, err = buildStoreCheck()

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.SortedSet;
 import java.util.TreeMap;
+import org.apache.rocketmq.common.attribute.CQType;
 import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExtBrokerInner;
@@ -60,12 +61,18 @@ final class Append {
         return q == null ? 0 : q.getMaxOffsetInQueue();
     }
 
+    /** Whether messages of a queue reach light queues: those of batch queues get numbers in them and no units. */
+    private boolean dispatches(Queue from) {
+        return !from.topic.startsWith("%RETRY%") && !from.topic.startsWith("%DLQ%")
+            && store.messages.getConsumeQueue(from.topic, from.id).getCQType() != CQType.BatchCQ;
+    }
+
     /** Puts count messages, waits until they are dispatched, and fails if any queue's numbers do not continue. */
     void run(int count, PrintStream out) throws Exception {
         for (int i = 0; i < count; i++) {
             Queue to = targets.get(i % targets.size());
             List<String> also = new ArrayList<>();
-            for (int k = 0; k < i % 3 && k < lightQueues.size(); k++) {
+            for (int k = 0; dispatches(to) && k < i % 3 && k < lightQueues.size(); k++) {
                 also.add(lightQueues.get((i + k) % lightQueues.size()));
             }
             PutMessageResult put = store.messages.putMessage(message(i, to, also));

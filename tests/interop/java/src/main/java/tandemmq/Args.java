@@ -8,8 +8,8 @@ import java.util.Set;
 /** One command: its verb, the store directory and the options. Unknown options are refused, so that no typing error passes. */
 final class Args {
     private static final Set<String> VALUES = Set.of("mode", "prefer", "assign", "messages", "out",
-        "commitlog-size", "cq-size", "index-slots", "index-num");
-    private static final Set<String> SWITCHES = Set.of("separate", "lmq", "lmq-rocks");
+        "commitlog-size", "cq-size", "index-slots", "index-num", "batch-topic");
+    private static final Set<String> SWITCHES = Set.of("separate", "lmq", "lmq-rocks", "prop-crc", "log", "recover-all");
 
     final String verb;
     final String dir;

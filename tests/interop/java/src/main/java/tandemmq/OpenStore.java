@@ -2,13 +2,16 @@ package tandemmq;
 
 import java.lang.reflect.Field;
 import java.util.Collection;
+import java.util.Map;
 import java.util.SortedMap;
 import java.util.SortedSet;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.RocksDBMessageStore;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
@@ -30,10 +33,14 @@ final class OpenStore implements AutoCloseable {
     final RocksDBConsumeQueueStore rocksQueues;
 
     OpenStore(Args args) throws Exception {
-        this(config(args), args.text("mode", "file").equals("rocks"));
+        this(config(args), args.text("mode", "file").equals("rocks"), topics(args));
     }
 
     OpenStore(MessageStoreConfig config, boolean rocks) throws Exception {
+        this(config, rocks, new ConcurrentHashMap<>());
+    }
+
+    private OpenStore(MessageStoreConfig config, boolean rocks, ConcurrentMap<String, TopicConfig> topics) throws Exception {
         BrokerConfig broker = new BrokerConfig();
         broker.setBrokerIP1("127.0.0.1");
         BrokerStatsManager stats = new BrokerStatsManager("storecheck", false);
@@ -41,8 +48,8 @@ final class OpenStore implements AutoCloseable {
         // ring, and then every later one runs for ever.
         synchronized (OpenStore.class) {
             messages = rocks
-                ? new RocksDBMessageStore(config, stats, null, broker, new ConcurrentHashMap<>())
-                : new DefaultMessageStore(config, stats, null, broker, new ConcurrentHashMap<>());
+                ? new RocksDBMessageStore(config, stats, null, broker, topics)
+                : new DefaultMessageStore(config, stats, null, broker, topics);
         }
         ConsumeQueueStoreInterface queues = messages.getQueueStore();
         if (queues instanceof CombineConsumeQueueStore both) {
@@ -64,6 +71,18 @@ final class OpenStore implements AutoCloseable {
         }
     }
 
+    /** What a broker knows of its topics: nothing here, but that one of them has batch queues. */
+    private static ConcurrentMap<String, TopicConfig> topics(Args args) {
+        ConcurrentMap<String, TopicConfig> topics = new ConcurrentHashMap<>();
+        String name = args.text("batch-topic", "");
+        if (!name.isEmpty()) {
+            TopicConfig batch = new TopicConfig(name);
+            batch.setAttributes(Map.of("queue.type", "BatchCQ"));
+            topics.put(name, batch);
+        }
+        return topics;
+    }
+
     /** Small files as the directory has them. */
     private static MessageStoreConfig config(Args args) {
         MessageStoreConfig c = quietConfig(args.dir);
@@ -74,6 +93,13 @@ final class OpenStore implements AutoCloseable {
         if (args.on("lmq")) {
             c.setEnableLmq(true);
             c.setEnableMultiDispatch(true);
+        }
+        if (args.on("recover-all")) {
+            c.setCommitLogRecoverMaxNum(Integer.MAX_VALUE);
+        }
+        if (args.on("prop-crc")) {
+            c.setEnabledAppendPropCRC(true);
+            c.setForceVerifyPropCRC(true);
         }
         switch (args.text("mode", "file")) {
             case "rocks" -> c.setStoreType("defaultRocksDB");

@@ -14,7 +14,9 @@ import java.util.zip.CRC32;
 import org.apache.rocketmq.common.BoundaryType;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.sysflag.MessageSysFlag;
 import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.DispatchRequest;
 import org.apache.rocketmq.store.GetMessageResult;
 import org.apache.rocketmq.store.GetMessageStatus;
 import org.apache.rocketmq.store.SelectMappedBufferResult;
@@ -34,11 +36,13 @@ final class Report {
     private final OpenStore store;
     private final DefaultMessageStore messages;
     private final PrintStream out;
+    private final boolean log;
 
-    Report(OpenStore store, PrintStream out) {
+    Report(OpenStore store, PrintStream out, boolean log) {
         this.store = store;
         this.messages = store.messages;
         this.out = out;
+        this.log = log;
     }
 
     static String line(Object... namesAndValues) {
@@ -62,6 +66,9 @@ final class Report {
                 served += queue(topic.getKey(), queueId);
                 queueCount++;
             }
+        }
+        if (log) {
+            records();
         }
         out.println(line("t", "commitlog", "min", messages.getMinPhyOffset(), "max", messages.getMaxPhyOffset()));
         out.println(line("t", "end", "queues", queueCount, "messages", served));
@@ -118,19 +125,72 @@ final class Report {
                 "commitLogOffset", unit == null ? null : unit.getPos(), "size", record.length);
         }
         times.add(m.getStoreTimestamp());
-        Map<String, Object> o = object("t", "msg", "topic", topic, "queueId", queueId, "queueOffset", queueOffset,
-            "commitLogOffset", unit.getPos(), "size", record.length, "storeTimestamp", m.getStoreTimestamp(),
-            "tagsCode", unit.getTagsCode(), "msgId", m.getMsgId(), "crc32", crc(m.getBody()), "keys", m.getKeys(), "tags", m.getTags(),
-            "uniqKey", m.getProperty("UNIQ_KEY"), "bodyLen", m.getBody().length, "sysFlag", m.getSysFlag(), "flag", m.getFlag(),
-            "bornTimestamp", m.getBornTimestamp(), "bornHost", m.getBornHostString(), "storeHost", m.getStoreHost().toString(),
-            "reconsumeTimes", m.getReconsumeTimes(), "preparedTransactionOffset", m.getPreparedTransactionOffset(),
-            "magicV2", head.getInt(MAGIC_AT) == MAGIC_V2, "rawCrc32", crc(record));
+        Map<String, Object> o = object("t", "msg", "topic", topic, "queueId", queueId, "queueOffset", queueOffset);
+        o.putAll(content(m, record, unit.getPos(), unit.getTagsCode()));
         if (!m.getTopic().equals(topic) || m.getQueueId() != queueId || m.getQueueOffset() != queueOffset) {
             o.put("msgTopic", m.getTopic());
             o.put("msgQueueId", m.getQueueId());
             o.put("msgQueueOffset", m.getQueueOffset());
         }
         return JSON.toJson(o);
+    }
+
+    private static Map<String, Object> content(MessageExt m, byte[] record, long phyOffset, long tagsCode) {
+        ByteBuffer head = ByteBuffer.wrap(record);
+        byte[] body = body(m);
+        return object("commitLogOffset", phyOffset, "size", record.length, "storeTimestamp", m.getStoreTimestamp(),
+            "tagsCode", tagsCode, "msgId", m.getMsgId(), "crc32", crc(body), "keys", m.getKeys(), "tags", m.getTags(),
+            "uniqKey", m.getProperty("UNIQ_KEY"), "bodyLen", body.length, "sysFlag", m.getSysFlag(), "flag", m.getFlag(),
+            "bornTimestamp", m.getBornTimestamp(), "bornHost", m.getBornHostString(), "storeHost", m.getStoreHost().toString(),
+            "reconsumeTimes", m.getReconsumeTimes(), "preparedTransactionOffset", m.getPreparedTransactionOffset(),
+            "magicV2", head.getInt(MAGIC_AT) == MAGIC_V2, "rawCrc32", crc(record));
+    }
+
+    /**
+     * Prints every record of the log, those too that are in no queue, with its properties and the messages within it. Each has
+     * to pass the check that recovery and dispatch put it through; one that does not is a line of its own kind, and the last.
+     */
+    private void records() throws Exception {
+        int fileSize = messages.getMessageStoreConfig().getMappedFileSizeCommitLog();
+        for (long at = messages.getMinPhyOffset(); at < messages.getMaxPhyOffset();) {
+            SelectMappedBufferResult rest = messages.getCommitLogData(at);
+            try {
+                ByteBuffer bytes = rest.getByteBuffer();
+                DispatchRequest checked = messages.getCommitLog().checkMessageAndReturnSize(bytes.duplicate(), true, false, true);
+                int size = checked.getMsgSize();
+                if (!checked.isSuccess()) {
+                    out.println(line("t", "bad", "commitLogOffset", at, "size", size));
+                    return;
+                }
+                if (size > 0) {
+                    byte[] record = new byte[size];
+                    bytes.get(record);
+                    out.println(JSON.toJson(record(at, record, checked.getTagsCode())));
+                }
+                at = size > 0 ? at + size : at - at % fileSize + fileSize;
+            } finally {
+                rest.release();
+            }
+        }
+    }
+
+    private static Map<String, Object> record(long at, byte[] record, long tagsCode) throws Exception {
+        MessageExt m = MessageDecoder.decode(ByteBuffer.wrap(record), true, false, false);
+        Map<String, Object> o = object("t", "rec", "topic", m.getTopic(), "queueId", m.getQueueId(), "queueOffset", m.getQueueOffset());
+        o.putAll(content(m, record, at, tagsCode));
+        o.put("properties", m.getProperties());
+        if ((m.getSysFlag() & MessageSysFlag.INNER_BATCH_FLAG) != 0) {
+            List<MessageExt> within = new ArrayList<>();
+            MessageDecoder.decodeMessage(m, within);
+            o.put("within", within.stream().map(i -> object("queueOffset", i.getQueueOffset(), "flag", i.getFlag(),
+                "bodyLen", body(i).length, "crc32", crc(body(i)), "properties", i.getProperties())).toList());
+        }
+        return o;
+    }
+
+    /** The decoder has no body for a message with an empty one. */
+    private static byte[] body(MessageExt m) {
+        return m.getBody() == null ? new byte[0] : m.getBody();
     }
 
     private static long crc(byte[] b) {

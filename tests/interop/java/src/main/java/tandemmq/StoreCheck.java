@@ -28,6 +28,10 @@ import java.util.concurrent.TimeUnit;
  * batch  FILE [JOBS]                 FILE holds one command a line, as a JSON array of words; JOBS of them run at a time
  *
  * --mode file|rocks|combine  --prefer file|rocks  --assign file|rocks  --separate  --lmq  --lmq-rocks
+ * --prop-crc           records carry a checksum of their own, and it is the one that counts
+ * --batch-topic NAME   that topic has batch queues
+ * --recover-all        after an unclean end all log files count for the queues, where the released store takes the last 10
+ * --log                print the log too, record by record
  * --commitlog-size B  --cq-size B  --index-slots N  --index-num N      sizes: the released store's where left out
  * --out FILE                                                           where the report goes instead of standard output
  * </pre>
@@ -68,10 +72,10 @@ public final class StoreCheck {
             : new PrintStream(new BufferedOutputStream(new FileOutputStream(file)), false, StandardCharsets.UTF_8)) {
             try (OpenStore store = new OpenStore(args)) {
                 requireNoListeningSocket();
-                new Report(store, out).all();
+                new Report(store, out, args.on("log")).all();
                 if (args.verb.equals("append")) {
                     new Append(store, args.on("lmq")).run(args.number("messages", 10), out);
-                    new Report(store, out).all();
+                    new Report(store, out, args.on("log")).all();
                 }
             }
             if (new File(args.dir, "abort").exists()) {
