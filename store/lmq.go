@@ -12,8 +12,8 @@ import (
 // Light queues. A message with INNER_MULTI_DISPATCH is seen in further queues besides its own: with enableLmq each of them
 // gives it an offset at the put, and INNER_MULTI_QUEUE_OFFSET lists them in the order of the names. All of them are taken
 // in one step with the message's own, and only when a unit will follow: not for prepared and rolled back messages and not on
-// topics whose records are not dispatched so (retry, dead letters, rmq_sys_, schedule), where the names stay for the
-// message to be copied from.
+// topics whose records are not dispatched so (retry, dead letters, rmq_sys_, schedule, and batch queues, for which 5.5.0 gives offsets that
+// no unit follows), where the names stay for the message to be copied from.
 //
 // A name in that list must be one of a light queue: begin with %LMQ% and go on, in at most 255 bytes, keep the rules of a
 // topic, and stand there once. RocketMQ takes others and stores an empty offset for them, which its dispatch cannot read: the
@@ -33,7 +33,7 @@ type lightQueue struct {
 
 // checkLight finds the light queues of the message, given the properties it has.
 func (p *putter) checkLight(has message.PropertySet) error {
-	if has&message.HasMultiDispatch == 0 || !p.s.o.EnableLmq || p.count == 0 {
+	if has&message.HasMultiDispatch == 0 || !p.s.o.EnableLmq || p.count == 0 || p.s.isBatchTopic(p.msg.Topic) {
 		return nil
 	}
 	m := &p.msg
@@ -106,15 +106,20 @@ func (p *putter) repeatedName() []byte {
 const smallList = 16
 
 // findLightLocked looks up the rows of the light queues and returns how many there are none of.
-func (p *putter) findLightLocked() (missing int) {
+func (p *putter) findLightLocked() (missing int, err error) {
 	for i := range p.light {
 		q := &p.light[i]
 		q.row = p.s.offsets.rowBytesLocked(q.stripe, q.name, 0)
+		if q.row == nil && p.s.offsets.load != nil {
+			if q.row, err = p.s.offsets.findLocked(q.stripe, string(q.name), 0); err != nil {
+				return 0, err
+			}
+		}
 		if q.row == nil {
 			missing++
 		}
 	}
-	return missing
+	return missing, nil
 }
 
 // appendLightOffsets appends the offsets that the light queues give the message.

@@ -158,3 +158,16 @@ func TestPutLightQueueQuota(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// TestLightQueuesOfBatchTopics: 5.5.0 gives a message of a topic with batch queues offsets in light queues, and no unit follows.
+func TestLightQueuesOfBatchTopics(t *testing.T) {
+	o := putOptions()
+	o.EnableLmq = true
+	o.IsBatchTopic = func(topic string) bool { return topic == "T" }
+	s := openStore(t, t.TempDir(), o)
+	_, err := s.Put(t.Context(), lightMessage("%LMQ%a"))
+	require.NoError(t, err)
+	require.Zero(t, s.NextOffset("%LMQ%a", 0))
+	require.Equal(t, int64(1), s.NextOffset("T", lightMessage().QueueID))
+	require.NoError(t, s.Close())
+}

@@ -24,8 +24,10 @@ import (
 // Source: QueueOffsetOperator, TopicQueueLock, 5.5.0.
 type offsetTable struct {
 	*locks.Striped
-	rows  []map[queueKey]*int64 // of each stripe: the next offset of a queue, above 0
-	light atomic.Int64          // light queues in the table, and those that running puts have announced
+	rows []map[queueKey]*int64 // of each stripe: the next offset of a queue, above 0
+	// load returns the next offset of a queue that has no row yet, 0 for one that does not exist. nil: there is none without a row.
+	load  func(topic string, id int32) (int64, error)
+	light atomic.Int64 // light queues in the table, and those that running puts have announced
 }
 
 type queueKey struct {
@@ -54,6 +56,19 @@ func (t *offsetTable) rowBytesLocked(i int, topic []byte, id int32) *int64 {
 	return t.rows[i][queueKey{string(topic), id}]
 }
 
+// findLocked is rowLocked, and makes the row of a queue that exists and has none yet.
+func (t *offsetTable) findLocked(i int, topic string, id int32) (*int64, error) {
+	if row := t.rowLocked(i, topic, id); row != nil || t.load == nil {
+		return row, nil
+	}
+	next, err := t.load(topic, id)
+	if err != nil || next <= 0 {
+		return nil, err
+	}
+	t.addLocked(i, strings.Clone(topic), id, next)
+	return t.rowLocked(i, topic, id), nil
+}
+
 // addLocked makes the row of a queue that has none, and keeps topic, which so must not be part of somebody's large buffer. A
 // light queue must have been announced.
 func (t *offsetTable) addLocked(i int, topic string, id int32, next int64) {
@@ -74,7 +89,7 @@ func (t *offsetTable) next(topic string, id int32) int64 {
 	i := t.Stripe(topic, id)
 	t.Lock(i)
 	defer t.Unlock(i)
-	if row := t.rowLocked(i, topic, id); row != nil {
+	if row, err := t.findLocked(i, topic, id); row != nil && err == nil {
 		return *row
 	}
 	return 0

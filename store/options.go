@@ -26,6 +26,15 @@ const (
 	Slave       BrokerRole = "SLAVE"        // takes what its master sent and no puts
 )
 
+// StoreType says where the consume queues are.
+type StoreType string
+
+// The store types.
+const (
+	StoreTypeFile    StoreType = "default"        // files
+	StoreTypeRocksDB StoreType = "defaultRocksDB" // RocksDB
+)
+
 // SyncFlushWriteMode says how bytes get into the log's files under synchronous flush.
 type SyncFlushWriteMode string
 
@@ -147,6 +156,18 @@ type Options struct {
 	// levels from 1s to 2h. DelayLevels parses it.
 	MessageDelayLevel string `prop:"messageDelayLevel"`
 
+	// StoreType says where consume queues are: default, in files, or defaultRocksDB. Default: default.
+	StoreType StoreType `prop:"storeType"`
+	// UseSeparateStorePathForRocksdbCQ says where a new RocksDB goes: consumequeue_rocksdb, or (default false) consumequeue. One that is
+	// there is used where it is.
+	UseSeparateStorePathForRocksdbCQ bool `prop:"useSeparateStorePathForRocksdbCQ"`
+	// MappedFileSizeConsumeQueue is the length of a queue file in bytes, rounded up to whole units of 20. Default 6000000.
+	MappedFileSizeConsumeQueue int64 `prop:"mappedFileSizeConsumeQueue"`
+	// FlushConsumeQueueThoroughInterval is after how long consume queues are made durable: what a crash makes dispatch again. Default 60 s.
+	FlushConsumeQueueThoroughInterval time.Duration `prop:"flushConsumeQueueThoroughInterval"`
+	// ReadUnCommitted dispatches messages that are not confirmed: under SYNC_FLUSH before they are durable. Default false.
+	ReadUnCommitted bool `prop:"readUnCommitted"`
+
 	// BrokerRole is ASYNC_MASTER (default) or SLAVE. SYNC_MASTER is refused: its acknowledgement would claim a replica that
 	// does not exist. (5.5.0 with its defaults waits for no replica either, W44.)
 	BrokerRole BrokerRole `prop:"brokerRole"`
@@ -163,6 +184,13 @@ type Options struct {
 	// StagingBufferBytes bounds, in bytes, the records collected in memory and not yet in the files (staged, and the transient pool).
 	// Default 64 MiB.
 	StagingBufferBytes int64 `prop:"stagingBufferBytes,own"`
+
+	// BuildConsumeQueues keeps the consume queues up to the log (default true). Without it a store takes puts and nothing else: the queues are
+	// built when it is next opened with it, or by RocketMQ.
+	BuildConsumeQueues bool `prop:"buildConsumeQueues,own"`
+	// MaxDispatchBehindBytes is how many bytes of the log the consume queues may be behind before puts wait for them, and after a
+	// second are refused (OS_PAGE_CACHE_BUSY). Default 512 MiB. Zero: no bound.
+	MaxDispatchBehindBytes int64 `prop:"maxDispatchBehindBytes,own"`
 
 	// FS is where the store lives. nil: the machine's filesystem. Not a property.
 	FS mmap.FS `prop:"-"`
@@ -214,10 +242,17 @@ func DefaultOptions() Options {
 		CheckCRCOnRecover: true,
 		MessageDelayLevel: defaultDelayLevels,
 
+		StoreType:                         StoreTypeFile,
+		MappedFileSizeConsumeQueue:        6_000_000,
+		FlushConsumeQueueThoroughInterval: time.Minute,
+
 		BrokerRole: AsyncMaster,
 
 		SyncFlushWriteMode:    SyncWriteAuto,
 		PreallocateAheadBytes: 64 << 20,
 		StagingBufferBytes:    64 << 20,
+
+		BuildConsumeQueues:     true,
+		MaxDispatchBehindBytes: 512 << 20,
 	}
 }

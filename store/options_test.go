@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/message"
 )
 
 func TestDefaultOptionsAreValid(t *testing.T) {
@@ -12,9 +14,7 @@ func TestDefaultOptionsAreValid(t *testing.T) {
 	require.NoError(t, o.Validate())
 	levels, err := o.DelayLevels()
 	require.NoError(t, err)
-	require.Len(t, levels, 18)
-	require.Equal(t, []time.Duration{time.Second, 5 * time.Second}, levels[:2])
-	require.Equal(t, 2*time.Hour, levels[17])
+	require.Equal(t, message.DefaultDelayLevels(), levels)
 
 	other := DefaultOptions()
 	other.StorePathCommitLog = append(other.StorePathCommitLog, "a")
@@ -30,7 +30,7 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{"zero value", func(o *Options) { *o = Options{} }, []string{
 			"mappedFileSizeCommitLog is 0, want 256 to 2147483647", "maxMessageSize is 0, want 10 to 2147483647",
 			"topicQueueLockNum is 0, want 1 to 65536", "syncFlushTimeout is 0s, want whole milliseconds from 1 to 2147483647",
-			`flushDiskType is "", want ASYNC_FLUSH or SYNC_FLUSH`, `brokerRole is ""`, `syncFlushWriteMode is ""`, "messageDelayLevel is empty",
+			`flushDiskType is "", want ASYNC_FLUSH or SYNC_FLUSH`, `brokerRole is ""`, `syncFlushWriteMode is ""`, "messageDelayLevel: no level",
 			"stagingBufferBytes is 0",
 		}},
 		{"log file too large for a filler", func(o *Options) { o.MappedFileSizeCommitLog = 1 << 31 }, []string{"mappedFileSizeCommitLog is 2147483648, want 256 to 2147483647"}},
@@ -63,10 +63,10 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{"nothing to write to", func(o *Options) {
 			o.StorePathCommitLog, o.ReadOnlyCommitLogStorePaths = []string{"a", "b"}, []string{"b", "c", "a/"}
 		}, []string{`storePathCommitLog "a,b": readOnlyCommitLogStorePaths has all of it`}},
-		{"delay without unit", func(o *Options) { o.MessageDelayLevel = "1s 20" }, []string{`messageDelayLevel: level 2 is "20"`}},
-		{"delay without number", func(o *Options) { o.MessageDelayLevel = "m" }, []string{`messageDelayLevel: level 1 is "m"`}},
-		{"negative delay", func(o *Options) { o.MessageDelayLevel = "-1s" }, []string{`messageDelayLevel: level 1 is "-1s"`}},
-		{"delay of more than 292 years", func(o *Options) { o.MessageDelayLevel = "106752d" }, []string{`messageDelayLevel: level 1 is "106752d"`}},
+		{"delay without unit", func(o *Options) { o.MessageDelayLevel = "1s 20" }, []string{`level 2 is "20"`}},
+		{"delay without number", func(o *Options) { o.MessageDelayLevel = "m" }, []string{`level 1 is "m"`}},
+		{"negative delay", func(o *Options) { o.MessageDelayLevel = "-1s" }, []string{`level 1 is "-1s"`}},
+		{"delay of more than 292 years", func(o *Options) { o.MessageDelayLevel = "106752d" }, []string{`level 1 is "106752d"`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

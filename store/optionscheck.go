@@ -6,9 +6,10 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tandemq/tandemmq/message"
 )
 
 // Bounds of Validate that are no plain Java int.
@@ -52,6 +53,9 @@ func (o *Options) Validate() error {
 	millis("flushCommitLogThoroughInterval", o.FlushCommitLogThoroughInterval)
 	millis("commitIntervalCommitLog", o.CommitIntervalCommitLog)
 	millis("commitCommitLogThoroughInterval", o.CommitCommitLogThoroughInterval)
+	millis("flushConsumeQueueThoroughInterval", o.FlushConsumeQueueThoroughInterval)
+	between("mappedFileSizeConsumeQueue", o.MappedFileSizeConsumeQueue, 20, 1<<30)
+	between("maxDispatchBehindBytes", o.MaxDispatchBehindBytes, 0, math.MaxInt64)
 	if _, err := o.DelayLevels(); err != nil {
 		faults = append(faults, err)
 	}
@@ -66,6 +70,11 @@ func (o *Options) Validate() error {
 	case SyncWriteAuto, SyncWriteMapped, SyncWriteStaged:
 	default:
 		fault("syncFlushWriteMode is %q, want %s, %s or %s", o.SyncFlushWriteMode, SyncWriteAuto, SyncWriteMapped, SyncWriteStaged)
+	}
+	switch o.StoreType {
+	case StoreTypeFile, StoreTypeRocksDB:
+	default:
+		fault("storeType is %q, want %s or %s", o.StoreType, StoreTypeFile, StoreTypeRocksDB)
 	}
 	switch o.BrokerRole {
 	case AsyncMaster, Slave:
@@ -124,26 +133,22 @@ func (o *Options) pathFaults() (faults []error) {
 	return faults
 }
 
-// delayUnits are the letters that a delay may end in.
-var delayUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
-
-// DelayLevels returns the delays of MessageDelayLevel; that of level 1 comes first. An error names the level that is no number
-// from 0 on with a unit behind it.
+// queueFileBytes returns the length of a queue file: whole units.
 //
-// Source: the parser of messageDelayLevel in DefaultMessageStore, 5.5.0.
-func (o *Options) DelayLevels() ([]time.Duration, error) {
-	words := strings.Fields(o.MessageDelayLevel)
-	if len(words) == 0 {
-		return nil, errors.New("messageDelayLevel is empty, want at least one level")
+// Source: MessageStoreConfig.getMappedFileSizeConsumeQueue, 5.5.0.
+func (o *Options) queueFileBytes() int64 {
+	const unit = 20
+	return (o.MappedFileSizeConsumeQueue + unit - 1) / unit * unit
+}
+
+// DelayLevels returns the delays of MessageDelayLevel.
+func (o *Options) DelayLevels() (*message.DelayLevels, error) {
+	levels, err := message.ParseDelayLevels(o.MessageDelayLevel)
+	if err == nil && levels.Max() == 0 {
+		err = errors.New("no level, want at least one")
 	}
-	levels := make([]time.Duration, 0, len(words))
-	for i, w := range words {
-		unit := delayUnits[w[len(w)-1]]
-		n, err := strconv.ParseInt(w[:len(w)-1], 10, 64)
-		if unit == 0 || err != nil || n < 0 || n > int64(math.MaxInt64/unit) {
-			return nil, fmt.Errorf("messageDelayLevel: level %d is %q, want a number and s, m, h or d", i+1, w)
-		}
-		levels = append(levels, time.Duration(n)*unit)
+	if err != nil {
+		return nil, fmt.Errorf("messageDelayLevel: %w", err)
 	}
 	return levels, nil
 }

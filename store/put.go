@@ -225,12 +225,18 @@ func (p *putter) take() error {
 	t := p.s.offsets
 	p.stripes = t.LockAll(p.stripes)
 	defer t.UnlockAll(p.stripes)
-	row := t.rowLocked(p.stripe, p.msg.Topic, p.msg.QueueID)
+	row, err := t.findLocked(p.stripe, p.msg.Topic, p.msg.QueueID)
+	if err != nil {
+		return &PutError{PutUnknownError, err}
+	}
 	p.msg.QueueOffset = 0
 	if row != nil {
 		p.msg.QueueOffset = *row
 	}
-	made := p.findLightLocked()
+	made, err := p.findLightLocked()
+	if err != nil {
+		return &PutError{PutUnknownError, err}
+	}
 	if row == nil && isLight(p.msg.Topic) {
 		made++
 	}

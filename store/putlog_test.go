@@ -101,11 +101,12 @@ func (l *sliceLog) Close() error {
 	return nil
 }
 
-// putOptions are small: files of 64 KiB, and nothing is brought in ahead.
+// putOptions are small: files of 64 KiB, nothing is brought in ahead, and the log is all there is.
 func putOptions() Options {
 	o := DefaultOptions()
 	o.MappedFileSizeCommitLog = 64 << 10
 	o.PreallocateAheadBytes = 0
+	o.BuildConsumeQueues = false
 	return o
 }
 

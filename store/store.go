@@ -1,11 +1,13 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
@@ -18,7 +20,7 @@ var ErrClosed = errors.New("store is closed")
 
 // Store is a store directory open for puts. All methods may be called concurrently.
 //
-// Its goroutines are those of the log's Writer, and one that writes the running flags down after a failed write or sync. Close
+// Its goroutines are those of the log's Writer, those of the views (see views.start), and one that writes the running flags down after a failed write or sync. Close
 // joins them. Locks, from the outside in: the stripes of the offset table, ascending; the log's put lock.
 type Store struct {
 	layout Layout
@@ -33,6 +35,7 @@ type Store struct {
 	maxRecord int64 // bytes that a log file has room for
 
 	offsets *offsetTable
+	views   *views // nil: nothing is dispatched
 	putters sync.Pool
 
 	closed     atomic.Bool
@@ -67,10 +70,11 @@ func newStore(o Options) *Store {
 //  1. takes the store's lock, before it looks at anything (W30): *InUseError names the process that has it;
 //  2. writes the abort mark, durably, before it changes anything (W31);
 //  3. opens the log, which cuts a torn tail off; a log with valid records behind damage is refused with file and offset;
-//  4. reads the whole log and sets the next offset of every queue to what follows its last record.
+//  4. brings the consume queues to agree with the log (see openViews); they say which offset comes next in each queue.
 //
-// The consume queues are not looked at, nor written: RocketMQ builds them when it opens the store after the abort mark (see
-// Close). So a queue whose records have all expired begins at 0 again; the Logger is warned when the log's beginning has.
+// Without BuildConsumeQueues the queues are not looked at, nor written: the whole log is read instead of 4, and the next offset of
+// a queue is what follows its last record. RocketMQ builds the queues when it opens the store after the abort mark (see Close).
+// A queue whose records have all expired then begins at 0 again; the Logger is warned when the log's beginning has.
 //
 // On error nothing stays open or locked. What was made stays, and the abort mark too, unless the log was refused as it was
 // found.
@@ -125,7 +129,11 @@ func (s *Store) openLog() error {
 	}
 	s.log, s.writer = w, w
 	s.openedWith = w.Positions().Wrote
-	err = s.seed(w.Log())
+	if s.o.BuildConsumeQueues && s.o.FS == nil {
+		err = s.openViews(s.abort.found)
+	} else {
+		err = s.seed(w.Log())
+	}
 	if err != nil {
 		err = errors.Join(err, w.Close())
 		s.background.Wait()
@@ -173,11 +181,14 @@ func (s *Store) flagsError() error {
 
 // onFailure sets NOT_WRITEABLE when the log takes no more. The log may hold its put lock, so the file is written elsewhere.
 func (s *Store) onFailure(err error) {
-	s.background.Go(func() {
-		if err := s.flags.Set(FlagNotWriteable, err.Error()); err != nil {
-			s.logger.Error("running flags could not be written", slog.Any("err", err))
-		}
-	})
+	s.background.Go(func() { s.setFlag(FlagNotWriteable, err) })
+}
+
+// setFlag sets an error flag, and writes it down.
+func (s *Store) setFlag(flag Flag, reason error) {
+	if err := s.flags.Set(flag, reason.Error()); err != nil {
+		s.logger.Error("running flags could not be written", slog.Any("err", err))
+	}
 }
 
 func (s *Store) isBatchTopic(topic string) bool {
@@ -205,22 +216,52 @@ func (s *Store) Flush() error { return s.writer.Flush() }
 // Flags returns the running flags. Those that forbid puts do so from the next put on.
 func (s *Store) Flags() *RunningFlags { return s.flags }
 
-// Close refuses new puts, waits for those under way, makes everything durable and lets go of the store, the lock last. It
-// returns what went wrong with it. Idempotent.
+// closeTimeout bounds how long Close dispatches what is left to the consume queues. What it does not come to is dispatched when the
+// store is next opened.
+const closeTimeout = 5 * time.Minute
+
+// Close refuses new puts, waits for those under way, makes everything durable, brings the consume queues to the end of the
+// log and lets go of the store, the lock last. It returns what went wrong with it, and what is left to do. Idempotent.
 //
-// It removes the abort mark, which says that the store was left in order, when all of this is so: there was none when the
-// store was opened, nothing was put since, and nothing failed. A store with new messages keeps the mark, because nothing has written them to
-// consume queues yet: RocketMQ then starts its abnormal recovery, which builds the queues' units from the log. With its normal
-// one it would miss messages. A mark that was found stays too: what it stands for has not been mended.
+// It removes the abort mark, which says that the store was left in order, when it was: everything is durable, every record has its
+// units, and those are durable too. Where the consume queues are not built (BuildConsumeQueues), the mark goes only if
+// nothing was put and there was none before: RocketMQ then starts its abnormal recovery, which builds the units from the log, of the last
+// commitLogRecoverMaxNum files (10). With its normal one it would miss messages.
+//
+// Source: DefaultMessageStore.shutdown, 5.5.0, which drains at most 10 files' worth and keeps the mark of a store whose disk was full (W19, W42).
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.closeOnce.Do(func() {
-		err := s.log.Close()
-		s.background.Wait()
-		if err == nil && s.log.Positions().Wrote == s.openedWith {
-			err = s.abort.undo()
+		var left, err error
+		if s.views != nil {
+			err = s.writer.Flush()
+			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+			var cerr error
+			left, cerr = s.views.close(ctx)
+			err = errors.Join(err, cerr)
+			cancel()
 		}
-		s.closeErr = errors.Join(err, s.lock.Close())
+		err = errors.Join(err, s.log.Close())
+		s.background.Wait()
+		if err == nil && left == nil {
+			err = s.leaveInOrder()
+		}
+		if left != nil {
+			left = fmt.Errorf("store %s was not left in order; it is recovered when it is next opened: %w", s.layout.Root, left)
+		}
+		s.closeErr = errors.Join(err, left, s.lock.Close())
 	})
 	return s.closeErr
+}
+
+// leaveInOrder removes the abort mark of a store that is.
+func (s *Store) leaveInOrder() error {
+	wrote := s.log.Positions().Wrote
+	switch {
+	case s.views != nil && s.views.follow.from.Load() == wrote: // puts that were under way when the views were closed have no units
+		return s.abort.remove()
+	case s.views == nil && wrote == s.openedWith:
+		return s.abort.undo()
+	}
+	return nil
 }

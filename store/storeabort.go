@@ -53,6 +53,11 @@ func (a *abortMark) undo() error {
 	if a.found {
 		return nil
 	}
+	return a.remove()
+}
+
+// remove removes the file.
+func (a *abortMark) remove() error {
 	err := a.fs.Remove(a.path)
 	if err == nil {
 		err = a.fs.SyncDir(filepath.Dir(a.path))

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// The file queue-offsets notes which offset comes next in each queue, by the records of the log up to a position, when all units up to there are durable. Files of
+// a queue cannot tell when their end was lost; this can. It is a note: without it, or with one that does not fit, the log is read instead.
+//
+//	offset  width  name           type  meaning
+//	0       4      magic          u32   0x544d5130 ("TMQ0")
+//	4       8      phyOffset      i64   everything below is counted, and has durable units
+//	12      4      count          i32   rows
+//	16      ...    rows
+//	end-4   4      crc            u32   CRC-32 (IEEE) of all bytes before
+//
+//	row: topicLen u16, topic, queueId i32, next i64
+//
+// All integers are big-endian.
+const (
+	queueOffsetsMagic  = 0x544d5130
+	queueOffsetsHeader = 16
+	queueOffsetsCRC    = 4
+	queueOffsetsRow    = 2 + 4 + 8 // without the topic
+	queueOffsetsName   = "queue-offsets"
+)
+
+// queueOffsets is what the file says.
+type queueOffsets struct {
+	phyOffset int64
+	next      map[cq.Key]int64
+}
+
+func (l Layout) queueOffsetsPath() string { return filepath.Join(l.StateDir(), queueOffsetsName) }
+
+func (q *queueOffsets) image() []byte {
+	size := queueOffsetsHeader + queueOffsetsCRC
+	for k := range q.next {
+		size += queueOffsetsRow + len(k.Topic)
+	}
+	be := binary.BigEndian
+	b := be.AppendUint32(make([]byte, 0, size), queueOffsetsMagic)
+	b = be.AppendUint64(b, uint64(q.phyOffset))
+	b = be.AppendUint32(b, uint32(len(q.next)))
+	for k, next := range q.next {
+		b = be.AppendUint16(b, uint16(len(k.Topic)))
+		b = append(b, k.Topic...)
+		b = be.AppendUint32(b, uint32(k.QueueID))
+		b = be.AppendUint64(b, uint64(next))
+	}
+	return be.AppendUint32(b, crc32.ChecksumIEEE(b))
+}
+
+var errQueueOffsets = errors.New("not what this module writes")
+
+func parseQueueOffsets(b []byte) (*queueOffsets, error) {
+	be := binary.BigEndian
+	n := len(b) - queueOffsetsCRC
+	if n < queueOffsetsHeader || be.Uint32(b) != queueOffsetsMagic || be.Uint32(b[n:]) != crc32.ChecksumIEEE(b[:n]) {
+		return nil, errQueueOffsets
+	}
+	q := &queueOffsets{phyOffset: int64(be.Uint64(b[4:]))}
+	count := int(be.Uint32(b[12:]))
+	rows := b[queueOffsetsHeader:n]
+	q.next = make(map[cq.Key]int64, min(count, len(rows)/queueOffsetsRow))
+	for range count {
+		if len(rows) < queueOffsetsRow {
+			return nil, errQueueOffsets
+		}
+		size := int(be.Uint16(rows))
+		if len(rows) < queueOffsetsRow+size {
+			return nil, errQueueOffsets
+		}
+		k := cq.Key{Topic: string(rows[2 : 2+size]), QueueID: int32(be.Uint32(rows[2+size:]))}
+		q.next[k] = int64(be.Uint64(rows[6+size:]))
+		rows = rows[queueOffsetsRow+size:]
+	}
+	if len(rows) > 0 {
+		return nil, errQueueOffsets
+	}
+	return q, nil
+}
+
+// maxQueueOffsetsBytes bounds what is read: some 10 million queues.
+const maxQueueOffsetsBytes = 1 << 30
+
+// readQueueOffsets reads the file; nil and no error when there is none.
+func readQueueOffsets(fsys mmap.FS, path string) (*queueOffsets, error) {
+	b, err := readFile(fsys, path, maxQueueOffsetsBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		var q *queueOffsets
+		if q, err = parseQueueOffsets(b); err == nil {
+			return q, nil
+		}
+	}
+	return nil, fmt.Errorf("read queue offsets %s: %w", path, err)
+}
+
+func writeQueueOffsets(fsys mmap.FS, path string, q *queueOffsets) error {
+	if err := makeDir(fsys, filepath.Dir(path)); err != nil {
+		return err
+	}
+	return replaceFile(fsys, path, q.image())
+}

@@ -1,0 +1,295 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// queueView turns records into consume queue units: one for the record's own queue unless it is prepared or rolled back, and one for each further queue that
+// INNER_MULTI_DISPATCH names and the store keeps.
+//
+// A record that a queue cannot take is no reason to stop the others. Two kinds happen: a slot is taken by another record (5.5.0 leaves such logs, F1): the unit that stands there stays,
+// and the new one is counted and logged; or slots before it are missing: units of the queue were lost, and it is built again from the log (see mend).
+//
+// Source: CommitLogDispatcherBuildConsumeQueue, ConsumeQueue.multiDispatchLmqQueue, 5.5.0.
+type queueView struct {
+	queues cq.Store
+	levels *message.DelayLevels
+	light  bool // further queues get units
+	// batch tells topics whose queues are batch queues, which this version does not keep: their records are in the log and in no queue.
+	batch  func(topic string) bool
+	logger *slog.Logger
+	onNew  func(batch []cq.Entry) // told what became readable, before the next batch; nil: nobody
+
+	entries []cq.Entry
+	topics  map[string]string   // one string for each topic
+	refused map[string]struct{} // topics of batch queues that were reported
+
+	mu struct { // between the follower, a mending, and who looks at the queues
+		sync.Mutex
+		known  map[cq.Key]*queueState
+		broken map[cq.Key]error // queues that get nothing until they are mended
+	}
+	mending  sync.Mutex // one at a time; before mu
+	onBroken func()     // told that there are broken queues; nil: nobody
+
+	conflicts, gaps, unsupported atomic.Int64
+}
+
+// queueState is what is known of a queue.
+type queueState struct {
+	next    int64 // the slot behind its last record in the log
+	checked bool  // the store of queues was seen to have it, up to there
+}
+
+func newQueueView(queues cq.Store, levels *message.DelayLevels, light bool, batch func(topic string) bool, logger *slog.Logger) *queueView {
+	v := &queueView{
+		queues: queues, levels: levels, light: light, batch: batch, logger: logger,
+		topics: make(map[string]string), refused: make(map[string]struct{}),
+	}
+	v.mu.known = make(map[cq.Key]*queueState)
+	v.mu.broken = make(map[cq.Key]error)
+	return v
+}
+
+func (v *queueView) name() string { return string(v.queues.Kind()) + " queues" }
+
+// add collects the units of a record.
+func (v *queueView) add(r *message.Record) {
+	if !r.OwesUnit() {
+		return
+	}
+	topic := v.topic(r.Topic)
+	if r.SysFlag&message.FlagInnerBatch != 0 || v.batch(topic) {
+		v.refuse(topic, r.PhyOffset)
+		return
+	}
+	u := cq.Unit{PhyOffset: r.PhyOffset, Size: r.TotalSize, TagsCode: r.TagsCode(v.levels), StoreTimestampMs: r.StoreTimestampMs}
+	v.entries = append(v.entries, cq.Entry{Key: cq.Key{Topic: topic, QueueID: r.QueueID}, QueueOffset: r.QueueOffset, Unit: u})
+	if !v.light {
+		return
+	}
+	r.MultiDispatch(func(queue []byte, queueID int32, queueOffset int64, ok bool) bool {
+		switch {
+		case !ok || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
+			v.unsupported.Add(1)
+		case v.queues.Kind() == cq.KindFile && bytes.IndexByte(queue, os.PathSeparator) >= 0: // no directory can have the name
+			v.unsupported.Add(1)
+		default:
+			v.entries = append(v.entries, cq.Entry{Key: cq.Key{Topic: v.topic(queue), QueueID: queueID}, QueueOffset: queueOffset, Unit: u})
+		}
+		return true
+	})
+}
+
+// refuse counts a record of a batch queue, and names the topic once.
+func (v *queueView) refuse(topic string, phy int64) {
+	v.unsupported.Add(1)
+	if _, known := v.refused[topic]; known {
+		return
+	}
+	v.refused[topic] = struct{}{}
+	v.logger.Error("messages of a topic with batch queues are in the log and in no queue: batch queues are not supported", slog.String("topic", topic), slog.Int64("phyOffset", phy))
+}
+
+// maxTopicStrings bounds the table of topic names; a store with more just makes some of them twice.
+const maxTopicStrings = 1 << 20
+
+// topic returns the name as a string, the same one for the same bytes.
+func (v *queueView) topic(b []byte) string {
+	s, ok := v.topics[string(b)]
+	if !ok {
+		if len(v.topics) >= maxTopicStrings {
+			clear(v.topics)
+		}
+		s = string(b)
+		v.topics[s] = s
+	}
+	return s
+}
+
+// deliver appends what was added.
+func (v *queueView) deliver(ctx context.Context) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lookLocked(v.entries)
+	batch := v.entries
+	if len(v.mu.broken) > 0 {
+		batch = v.wholeLocked(batch)
+	}
+	for len(batch) > 0 {
+		err := v.queues.Append(ctx, batch)
+		if err == nil {
+			break
+		}
+		at, ok := v.blame(err, batch)
+		if !ok {
+			v.entries = append(v.entries[:0], batch...) // what was stored before it is repeated, which changes nothing
+			return err
+		}
+		batch = v.wholeLocked(batch[at+1:])
+	}
+	if v.onNew != nil && len(v.entries) > 0 {
+		v.onNew(v.entries)
+	}
+	clear(v.entries)
+	v.entries = v.entries[:0]
+	return nil
+}
+
+// errLost is why a queue is broken that is not there at all.
+var errLost = errors.New("the queue is missing and does not begin here")
+
+// lookLocked notes what comes next in each queue, and looks at a queue the first time something is put into it: one that is missing, while this is not
+// its first message, has been lost as a whole, or its beginning has expired. The store of queues would let it begin here.
+func (v *queueView) lookLocked(batch []cq.Entry) {
+	var last cq.Key
+	var q *queueState
+	for i := range batch {
+		e := &batch[i]
+		if q == nil || e.Key != last {
+			last = e.Key
+			if q = v.mu.known[e.Key]; q == nil {
+				q = new(queueState)
+				v.mu.known[e.Key] = q
+			}
+		}
+		if !q.checked {
+			if _, ok := v.queues.Queue(e.Key); !ok && e.QueueOffset > 0 {
+				v.breakLocked(e.Key, errLost)
+			}
+			q.checked = true
+		}
+		q.next = e.QueueOffset + 1
+	}
+}
+
+// learn notes what the log says of the queues of which a record was added, and delivers nothing.
+func (v *queueView) learn() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.entries {
+		e := &v.entries[i]
+		q := v.mu.known[e.Key]
+		if q == nil {
+			q = new(queueState)
+			v.mu.known[e.Key] = q
+		}
+		q.next = e.QueueOffset + 1
+	}
+	v.entries = v.entries[:0]
+}
+
+// next returns the slot behind the last record of a queue, as far as the log is dispatched; false when the log has none of it.
+func (v *queueView) next(k cq.Key) (int64, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if q := v.mu.known[k]; q != nil {
+		return q.next, true
+	}
+	return 0, false
+}
+
+// verify compares the queues with what the log says of them, one by one beside dispatch, and has those mended that are short.
+func (v *queueView) verify(ctx context.Context) {
+	v.mu.Lock()
+	keys := slices.Collect(maps.Keys(v.mu.known))
+	v.mu.Unlock()
+	for _, k := range keys {
+		if ctx.Err() != nil {
+			return
+		}
+		v.verifyQueue(k)
+	}
+}
+
+func (v *queueView) verifyQueue(k cq.Key) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	q := v.mu.known[k]
+	if _, broken := v.mu.broken[k]; broken || q == nil {
+		return
+	}
+	queue, ok := v.queues.Queue(k)
+	if !ok {
+		v.breakLocked(k, errLost)
+		return
+	}
+	b, err := queue.Bounds()
+	switch {
+	case err != nil:
+		v.breakLocked(k, err)
+	case b.Max < q.next:
+		v.breakLocked(k, &cq.GapError{Key: k, Want: q.next, Max: b.Max, PhyOffset: b.MaxPhyOffset})
+	}
+	q.checked = true
+}
+
+// offsetsLocked returns what comes next in each queue.
+func (v *queueView) offsetsLocked() map[cq.Key]int64 {
+	m := make(map[cq.Key]int64, len(v.mu.known))
+	for k, q := range v.mu.known {
+		m[k] = q.next
+	}
+	return m
+}
+
+// breakLocked keeps everything from a queue until it is mended.
+func (v *queueView) breakLocked(k cq.Key, err error) {
+	if _, ok := v.mu.broken[k]; ok {
+		return
+	}
+	v.mu.broken[k] = err
+	v.logger.Error("a queue lacks units; it is built again from the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
+	if v.onBroken != nil {
+		v.onBroken()
+	}
+}
+
+// wholeLocked leaves out what belongs to broken queues.
+func (v *queueView) wholeLocked(batch []cq.Entry) []cq.Entry {
+	kept := batch[:0]
+	for i := range batch {
+		if _, broken := v.mu.broken[batch[i].Key]; !broken {
+			kept = append(kept, batch[i])
+		}
+	}
+	return kept
+}
+
+// blame finds the entry that an error of Append is about, when it is about one entry: it is the first that is not stored. A queue with a gap is broken from then on.
+func (v *queueView) blame(err error, batch []cq.Entry) (at int, ok bool) {
+	var conflict *cq.ConflictError
+	var gap *cq.GapError
+	switch {
+	case errors.As(err, &conflict):
+		v.conflicts.Add(1)
+		v.logger.Error("a slot is taken by another record; its unit stays", slog.String("topic", conflict.Key.Topic), slog.Int("queueId", int(conflict.Key.QueueID)),
+			slog.Int64("queueOffset", conflict.QueueOffset), slog.Int64("phyOffset", conflict.New.PhyOffset), slog.Any("err", err))
+		return find(batch, conflict.Key, conflict.QueueOffset, conflict.New.PhyOffset)
+	case errors.As(err, &gap):
+		v.gaps.Add(1)
+		v.breakLocked(gap.Key, err)
+		return find(batch, gap.Key, gap.Want, gap.PhyOffset)
+	}
+	return 0, false
+}
+
+func find(batch []cq.Entry, k cq.Key, slot, phy int64) (at int, ok bool) {
+	for i := range batch {
+		if e := &batch[i]; e.QueueOffset == slot && e.Unit.PhyOffset == phy && e.Key == k {
+			return i, true
+		}
+	}
+	return 0, false
+}

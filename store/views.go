@@ -1,0 +1,368 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/file"
+	"github.com/tandemq/tandemmq/cq/rocks"
+)
+
+// views are what the store derives from its log, each with its follower, and what keeps them durable.
+type views struct {
+	s      *Store
+	queues cq.Store
+	view   *queueView
+	follow *follower
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	broken  chan struct{} // there are queues to mend
+
+	verified chan struct{} // closed when the queues have been compared with the log
+
+	flushing   sync.Mutex // one flush at a time
+	checkpoint Checkpoint // as last written; guarded by flushing
+	noted      int64      // position of the queue offsets last written; guarded by flushing
+}
+
+// openViews opens the consume queues, brings them to the end of the log and starts what keeps them there. unclean tells that the
+// store was not closed in order.
+//
+// Three steps make the queues agree with the log, whatever is in them: units of records that the log does not have are cut off; everything from where
+// the queues are known to be complete is dispatched again, repeats being accepted; and what then does not fit is mended from the log.
+func (s *Store) openViews(unclean bool) (err error) {
+	v := &views{s: s, broken: make(chan struct{}, 1), noted: -1}
+	if v.checkpoint, _, err = readCheckpoint(s.fs, s.layout.CheckpointPath(), time.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.logger.Warn("checkpoint is not used", slog.Any("err", err)) // costs time, and nothing else
+		v.checkpoint = Checkpoint{}
+	}
+	if v.queues, err = s.openQueues(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, v.queues.Close())
+		}
+	}()
+	log := s.writer.Log()
+	end := s.writer.Positions().Confirm
+	ctx := context.Background()
+	if err := v.queues.TruncateDirty(ctx, end); err != nil {
+		return err
+	}
+	levels, err := s.o.DelayLevels()
+	if err != nil {
+		return err
+	}
+	v.view = newQueueView(v.queues, levels, s.dispatchesLight(), s.isBatchTopic, s.logger)
+	v.view.onBroken = v.kickMending
+	note := v.readNote(log, end)
+	from := v.dispatchFrom(log, unclean, end)
+	if note != nil {
+		from = note.phyOffset
+	}
+	if v.queues.Kind() == cq.KindFile {
+		if err := v.learnQueues(log, note, end); err != nil {
+			return err
+		}
+	}
+	v.follow = newFollower(v.view, log, s.logger, from)
+	v.follow.uncommitted = s.o.ReadUnCommitted
+	if from < end {
+		s.logger.Info("consume queues are brought up to the log", slog.Int64("phyOffset", from), slog.Int64("bytes", end-from))
+		if err := v.follow.catchUp(ctx, end, nil); err != nil {
+			return fmt.Errorf("bring consume queues up to the log: %w", err)
+		}
+	}
+	if err := v.view.mend(ctx, log, v.follow.from.Load); err != nil {
+		return err
+	}
+	if err := s.loadOffsets(v); err != nil {
+		return err
+	}
+	s.views = v
+	v.start()
+	return nil
+}
+
+// openQueues opens the store of consume queues that storeType names.
+//
+// Source: ConsumeQueueStoreFactory, 5.5.0.
+func (s *Store) openQueues() (cq.Store, error) {
+	dir, _, found, err := s.layout.FindRocks()
+	if err != nil {
+		return nil, err
+	}
+	minPhy := max(s.writer.Log().MinOffset(), 0)
+	if s.o.StoreType == StoreTypeRocksDB {
+		if !found {
+			layout := RocksShared
+			if s.o.UseSeparateStorePathForRocksdbCQ {
+				layout = RocksSeparate
+			}
+			dir = s.layout.RocksDir(layout)
+			if err := makeDir(s.fs, dir); err != nil {
+				return nil, err
+			}
+		}
+		o := rocks.DefaultOptions()
+		o.Create, o.MinPhyOffset, o.Logger = true, minPhy, s.o.Logger
+		return rocks.Open(dir, o)
+	}
+	return file.Open(s.layout.ConsumeQueueDir(), file.Options{
+		FileSizeBytes: s.o.queueFileBytes(), MinPhyOffset: minPhy, ExtDir: s.layout.ExtDir(), Logger: s.o.Logger,
+	})
+}
+
+// dispatchesLight tells whether records get units in further queues.
+//
+// Source: ConsumeQueue.putMessagePositionInfoWrapper, RocksDBConsumeQueueStore.dispatchLMQ, 5.5.0: files want enableMultiDispatch besides.
+func (s *Store) dispatchesLight() bool {
+	return s.o.EnableLmq && (s.o.EnableMultiDispatch || s.o.StoreType == StoreTypeRocksDB)
+}
+
+// dispatchFrom returns the physical offset from which the log has to be dispatched again, so that the queues lack nothing.
+//
+//	RocksDB                   its checkpoint row, which is flushed together with the units it speaks of: the end of a record
+//	files, clean stop         the end of the last record that any queue has: units are appended in the order of the log
+//	files, unclean stop       logicsPhysicalOffset of the checkpoint, the beginning of a record up to which all was flushed; without one,
+//	                          and with none that fits the log, the log's beginning: files keep no note of their own
+//
+// A value that is too low costs time. There is no limit on how far back it may lie (W15).
+//
+// Source: ConsumeQueueStore.getDispatchFromPhyOffset, CommitLog.recoverAbnormally, 5.5.0.
+func (v *views) dispatchFrom(log *commitlog.Log, unclean bool, end int64) int64 {
+	from := v.queues.DispatchFrom()
+	if unclean && v.queues.Kind() == cq.KindFile {
+		from = v.checkpoint.LogicsPhysicalOffset
+		if from <= 0 || from > end {
+			from = -1
+		}
+	}
+	return min(max(from, log.MinOffset(), 0), end)
+}
+
+// readNote returns the file queue-offsets if it fits the log, nil otherwise. RocksDB queues need none: a row of theirs has the max offset.
+func (v *views) readNote(log *commitlog.Log, end int64) *queueOffsets {
+	if v.queues.Kind() != cq.KindFile {
+		return nil
+	}
+	note, err := readQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath())
+	switch {
+	case err != nil:
+		v.s.logger.Warn("queue offsets are read from the log", slog.Any("err", err))
+		return nil
+	case note == nil || note.phyOffset > end || note.phyOffset < log.MinOffset():
+		return nil
+	}
+	return note
+}
+
+// learnQueues finds out what comes next in each queue, by the log: what the note says, and the records behind it; without a note all records.
+func (v *views) learnQueues(log *commitlog.Log, note *queueOffsets, end int64) error {
+	from := int64(-1)
+	if note != nil {
+		from = note.phyOffset
+		for k, next := range note.next {
+			v.view.mu.known[k] = &queueState{next: next}
+		}
+	}
+	if from == end {
+		return nil
+	}
+	if note == nil && end > 0 {
+		v.s.logger.Info("the log is read for the offsets of its queues", slog.Int64("bytes", end-max(log.MinOffset(), 0)))
+	}
+	s := log.Scanner(from, commitlog.ScanOptions{To: end})
+	defer func() { s.Close() }()
+	for {
+		for n := 1; s.Next(); n++ {
+			v.view.add(s.Record())
+			if n%followBatchRecords == 0 {
+				v.view.learn()
+			}
+		}
+		v.view.learn()
+		var damage *commitlog.EndError
+		switch {
+		case s.Err() == nil:
+			return nil
+		case !errors.As(s.Err(), &damage) || damage.NextValid < 0:
+			return s.Err()
+		}
+		s.Close()
+		s = log.Scanner(damage.NextValid, commitlog.ScanOptions{To: end})
+	}
+}
+
+// loadOffsets lets puts find out which offset comes next: what the log says, and for a queue of which the log has no record left, what the queue says.
+func (s *Store) loadOffsets(v *views) error {
+	s.offsets.load = func(topic string, id int32) (int64, error) {
+		k := cq.Key{Topic: topic, QueueID: id}
+		if next, ok := v.view.next(k); ok && v.queues.Kind() == cq.KindFile {
+			return next, nil
+		}
+		q, ok := v.queues.Queue(k)
+		if !ok {
+			return 0, nil
+		}
+		b, err := q.Bounds()
+		return b.Max, err
+	}
+	if s.lightLimit() < 0 {
+		return nil
+	}
+	for k, err := range v.queues.Queues() {
+		if err != nil {
+			return err
+		}
+		if k.IsLMQ() {
+			s.offsets.light.Add(1)
+		}
+	}
+	return nil
+}
+
+// start starts the follower, the mending and the flush.
+func (v *views) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	v.stop = cancel
+	v.running.Go(func() {
+		v.follow.run(ctx, v.s.writer)
+		if err := v.follow.failure(); err != nil {
+			v.s.setFlag(FlagLogicsQueueError, err)
+		}
+	})
+	v.running.Go(func() { v.mendBroken(ctx) })
+	v.verified = make(chan struct{})
+	v.running.Go(func() {
+		defer close(v.verified)
+		if v.queues.Kind() == cq.KindFile {
+			v.view.verify(ctx)
+		}
+	})
+	v.running.Go(func() { v.flushNowAndThen(ctx) })
+}
+
+func (v *views) kickMending() {
+	select {
+	case v.broken <- struct{}{}:
+	default:
+	}
+}
+
+// mendBroken mends queues as they are found broken.
+func (v *views) mendBroken(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.broken:
+		}
+		if err := v.view.mend(ctx, v.s.writer.Log(), v.follow.from.Load); err != nil && ctx.Err() == nil {
+			v.s.logger.Error("queues could not be built again", slog.Any("err", err))
+		}
+	}
+}
+
+// flushNowAndThen bounds what has to be dispatched again after a crash.
+func (v *views) flushNowAndThen(ctx context.Context) {
+	t := time.NewTicker(v.s.o.FlushConsumeQueueThoroughInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := v.flush(ctx); err != nil && ctx.Err() == nil {
+				v.s.setFlag(FlagLogicsQueueError, err)
+			}
+		}
+	}
+}
+
+// flush makes the queues durable up to where dispatch is now, and notes it in the checkpoint. The checkpoint never says more than what is durable in the log too.
+func (v *views) flush(ctx context.Context) error {
+	v.flushing.Lock()
+	defer v.flushing.Unlock()
+	last, lastMs, note := v.mark()
+	if err := v.s.writer.Flush(); err != nil { // no unit is durable before its record
+		return err
+	}
+	flushed := v.s.writer.Positions().Flushed
+	if err := v.queues.Flush(ctx); err != nil {
+		return fmt.Errorf("flush consume queues: %w", err)
+	}
+	if note != nil && note.phyOffset != v.noted {
+		if err := writeQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath(), note); err != nil {
+			return err
+		}
+		v.noted = note.phyOffset
+	}
+	c := v.checkpoint
+	if last >= 0 && last < flushed {
+		c.LogicsPhysicalOffset, c.LogicsMsgTimestampMs = last, lastMs
+		c.PhysicMsgTimestampMs = max(c.PhysicMsgTimestampMs, lastMs)
+	}
+	if c == v.checkpoint {
+		return nil
+	}
+	if err := writeCheckpoint(v.s.fs, v.s.layout.CheckpointPath(), c); err != nil {
+		return err
+	}
+	v.checkpoint = c
+	return nil
+}
+
+// mark returns how far dispatch is: the last record, and for file queues what comes next in each. Nothing while a queue is broken: then not all units are there.
+func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
+	v.view.mu.Lock()
+	defer v.view.mu.Unlock()
+	last, lastMs = v.follow.lastDelivered()
+	if len(v.view.mu.broken) > 0 {
+		return -1, 0, nil
+	}
+	if v.queues.Kind() == cq.KindFile {
+		note = &queueOffsets{phyOffset: v.follow.from.Load(), next: v.view.offsetsLocked()}
+	}
+	return last, lastMs, note
+}
+
+// drainStep is how often a closing store looks whether its views have come to the end of the log.
+const drainStep = 2 * time.Millisecond
+
+// close brings the queues to the end of the log, makes them durable and closes them. left says what could not be done: then the store was
+// not left in order.
+func (v *views) close(ctx context.Context) (left, err error) {
+	for v.behind() > 0 && v.follow.failure() == nil && v.s.writer.Failure() == nil && ctx.Err() == nil {
+		time.Sleep(drainStep)
+	}
+	select {
+	case <-v.verified:
+	case <-ctx.Done():
+		left = errors.Join(left, errors.New("not all queues were compared with the log"))
+	}
+	if err := v.view.mend(ctx, v.s.writer.Log(), v.follow.from.Load); err != nil {
+		left = errors.Join(left, err)
+	}
+	v.stop()
+	v.running.Wait()
+	if n := v.behind(); n > 0 {
+		left = errors.Join(left, fmt.Errorf("%d bytes of the log are not dispatched to the consume queues", n), v.follow.failure())
+	}
+	if err := v.flush(context.WithoutCancel(ctx)); err != nil {
+		left = errors.Join(left, err)
+	}
+	return left, v.queues.Close()
+}
+
+// behind returns how many bytes of the log have no units yet.
+func (v *views) behind() int64 { return v.s.writer.Positions().Wrote - v.follow.from.Load() }

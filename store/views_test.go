@@ -1,0 +1,247 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// viewKinds are the stores of consume queues.
+var viewKinds = []StoreType{StoreTypeFile, StoreTypeRocksDB}
+
+func (t StoreType) kind() cq.Kind {
+	if t == StoreTypeRocksDB {
+		return cq.KindRocks
+	}
+	return cq.KindFile
+}
+
+// viewOptions are small: log files of 16 KiB, queue files of 50 units.
+func viewOptions(t StoreType) Options {
+	o := putOptions()
+	o.BuildConsumeQueues = true
+	o.MappedFileSizeCommitLog = 16 << 10
+	o.MappedFileSizeConsumeQueue = 1000
+	o.StoreType = t
+	o.EnableLmq, o.EnableMultiDispatch = true, true
+	return o
+}
+
+// forEachKind runs a test over files and RocksDB.
+func forEachKind(t *testing.T, test func(t *testing.T, o Options)) {
+	for _, k := range viewKinds {
+		t.Run(string(k.kind()), func(t *testing.T) {
+			if k == StoreTypeRocksDB {
+				if _, err := rocks.Open(t.TempDir(), rocks.Options{Create: true}); errors.Is(err, cq.ErrNoRocksDB) {
+					t.Skip("built without cgo: no RocksDB")
+				}
+			}
+			test(t, viewOptions(k))
+		})
+	}
+}
+
+func openStore(t *testing.T, root string, o Options) *Store {
+	t.Helper()
+	s, err := Open(root, o)
+	require.NoError(t, err)
+	return s
+}
+
+// putSome puts n messages onto each of some queues; every third is also dispatched to light queues.
+func putSome(t *testing.T, s *Store, n int) {
+	t.Helper()
+	for i := range n {
+		for _, q := range []int32{0, 1} {
+			m := plainMessage("T", fmt.Sprintf("body %d", i))
+			m.QueueID = q
+			m.Properties = message.AppendProperty(nil, message.PropertyTags, fmt.Sprintf("tag%d", i%3))
+			if i%3 == 0 {
+				m.Properties = message.AppendProperty(m.Properties, message.PropertyMultiDispatch, fmt.Sprintf("%%LMQ%%a,%%LMQ%%b%d", q))
+			}
+			_, err := s.Put(t.Context(), m)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// awaitDispatch waits until the queues are at the end of the log, and whole.
+func awaitDispatch(t *testing.T, s *Store) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s.views.view.mu.Lock()
+		defer s.views.view.mu.Unlock()
+		return s.views.behind() == 0 && len(s.views.view.mu.broken) == 0
+	}, 20*time.Second, time.Millisecond)
+}
+
+// requireWhole opens what is on disk and checks that the queues hold a unit for each record that owes one, and no other.
+func requireWhole(t *testing.T, root string, o Options) {
+	t.Helper()
+	v, err := OpenView(root, ViewOptions{Kind: o.StoreType.kind()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, v.Close()) }()
+	requireAgree(t, v.Log, v.Queues, o)
+}
+
+func requireAgree(t *testing.T, log *commitlog.Log, queues cq.Reader, o Options) {
+	t.Helper()
+	want := map[cq.Key][]cq.Unit{}
+	first := map[cq.Key]int64{}
+	parse := newQueueView(nopStore{kind: o.StoreType.kind()}, message.DefaultDelayLevels(), true, func(string) bool { return false }, nil)
+	s := log.Scanner(-1, commitlog.ScanOptions{CheckCRC: true})
+	defer s.Close()
+	for s.Next() {
+		parse.add(s.Record())
+		for _, e := range parse.entries {
+			if _, ok := first[e.Key]; !ok {
+				first[e.Key] = e.QueueOffset
+			}
+			require.Equal(t, first[e.Key]+int64(len(want[e.Key])), e.QueueOffset, "%s", e.Key)
+			want[e.Key] = append(want[e.Key], e.Unit)
+		}
+		parse.entries = parse.entries[:0]
+	}
+	require.NoError(t, s.Err())
+	keys, err := cq.SortedKeys(queues)
+	require.NoError(t, err)
+	require.Len(t, keys, len(want))
+	for k, units := range want {
+		q, ok := queues.Queue(k)
+		require.True(t, ok, "%s", k)
+		b, err := q.Bounds()
+		require.NoError(t, err)
+		require.Equal(t, first[k]+int64(len(units)), b.Max, "%s", k)
+		got := make([]cq.Unit, len(units))
+		for n := 0; n < len(got); {
+			m, err := q.Read(first[k]+int64(n), got[n:])
+			require.NoError(t, err)
+			require.NotZero(t, m, "%s slot %d", k, first[k]+int64(n))
+			n += m
+		}
+		for i := range units {
+			if o.StoreType.kind() == cq.KindFile {
+				units[i].StoreTimestampMs = cq.NoTimestamp
+			}
+			require.Equal(t, units[i], got[i], "%s slot %d", k, first[k]+int64(i))
+		}
+	}
+}
+
+// nopStore is a kind and nothing else.
+type nopStore struct {
+	cq.Store
+	kind cq.Kind
+}
+
+func (s nopStore) Kind() cq.Kind { return s.kind }
+
+func TestQueuesFollowTheLog(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		for round := range 3 {
+			s := openStore(t, root, o)
+			require.Equal(t, int64(round*100), s.NextOffset("T", 0))
+			require.Equal(t, int64(round*68), s.NextOffset("%LMQ%a", 0))
+			putSome(t, s, 100)
+			awaitDispatch(t, s)
+			requireAgree(t, s.Log(), s.views.queues, o)
+			require.NoError(t, s.Close())
+			require.NoFileExists(t, NewLayout(root).AbortPath())
+			requireWhole(t, root, o)
+			o.FlushDiskType = [...]FlushDiskType{SyncFlush, AsyncFlush, SyncFlush}[round]
+		}
+	})
+}
+
+// crash copies the store as a kill would leave it.
+func crash(t *testing.T, root string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(root)))
+	return dir
+}
+
+func TestQueuesAfterAKill(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		s := openStore(t, root, o)
+		putSome(t, s, 50)
+		awaitDispatch(t, s)
+		require.NoError(t, s.views.flush(context.Background()))
+		putSome(t, s, 50)
+		awaitDispatch(t, s)
+		copied := crash(t, root)
+		require.NoError(t, s.Close())
+		require.FileExists(t, NewLayout(copied).AbortPath())
+		s = openStore(t, copied, o)
+		require.Equal(t, int64(100), s.NextOffset("T", 1))
+		putSome(t, s, 5)
+		require.NoError(t, s.Close())
+		require.NoFileExists(t, NewLayout(copied).AbortPath())
+		requireWhole(t, copied, o)
+	})
+}
+
+// TestW15LostQueuesAreBuiltAgain takes queues away from a store that was stopped in order: all of them, from the first record on.
+func TestW15LostQueuesAreBuiltAgain(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		s := openStore(t, root, o)
+		putSome(t, s, 900) // more than 10 log files
+		require.NoError(t, s.Close())
+		require.Greater(t, s.openedFiles(), 10)
+		require.NoError(t, os.RemoveAll(NewLayout(root).ConsumeQueueDir()))
+		s = openStore(t, root, o)
+		require.Equal(t, int64(900), s.NextOffset("T", 0))
+		require.NoError(t, s.Close())
+		requireWhole(t, root, o)
+	})
+}
+
+// openedFiles counts the files of the log.
+func (s *Store) openedFiles() int {
+	entries, err := os.ReadDir(s.layout.CommitLogDir())
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
+// TestW12QueueWithAGapIsMended takes the end of one queue away, and another queue whole, in a store that was stopped in order. The next message
+// to them finds that out.
+func TestW12QueueWithAGapIsMended(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	root := t.TempDir()
+	s := openStore(t, root, o)
+	putSome(t, s, 120)
+	require.NoError(t, s.Close())
+	dir := NewLayout(root).ConsumeQueueDir()
+	require.NoError(t, os.Remove(filepath.Join(dir, "T", "0", fmt.Sprintf("%020d", 2000))))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "%LMQ%b1")))
+	s = openStore(t, root, o)
+	require.Equal(t, int64(120), s.NextOffset("T", 0), "the log knows, whatever is left of the queue")
+	_, err := s.Put(t.Context(), plainMessage("U", "other queues go on"))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	requireWhole(t, root, o)
+}
+
+// plainMessage is a message with a body.
+func plainMessage(topic, body string) *message.Message {
+	m := newMessage(topic)
+	m.Body = []byte(body)
+	m.Properties = nil
+	return m
+}
