@@ -41,11 +41,12 @@ const populatedMessages = 900_000
 func rows(s sizes) []row {
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
 	seconds := strconv.Itoa(max(1, int(s.duration.Seconds())))
+	// The put alone: nothing is dispatched beside it.
 	async := func(name string, info bool, messages int64, more ...string) row {
-		return row{name, ours, append([]string{"--messages", count(messages)}, more...), info}
+		return row{name, ours, append([]string{"--set", "buildConsumeQueues=false", "--messages", count(messages)}, more...), info}
 	}
 	sync := func(name string, info bool, producers int, more ...string) row {
-		return row{name, ours, append([]string{"--flush", "sync", "--duration", s.duration.String(), "--producers", strconv.Itoa(producers)}, more...), info}
+		return row{name, ours, append([]string{"--set", "buildConsumeQueues=false", "--flush", "sync", "--duration", s.duration.String(), "--producers", strconv.Itoa(producers)}, more...), info}
 	}
 	all := []row{
 		{"writeback", writeBack, nil, false},
@@ -67,6 +68,9 @@ func rows(s sizes) []row {
 		for _, mode := range []string{"mmap", "staged", "pwrite"} {
 			all = append(all, sync(fmt.Sprintf("sync-%d-%s", n, mode), true, n, "--write-mode", mode))
 		}
+	}
+	for _, kind := range []string{"default", "defaultRocksDB"} { // with queues built beside it
+		all = append(all, row{"async-1m-queues-" + kind, ours, []string{"--messages", count(s.messages), "--set", "storeType=" + kind}, true})
 	}
 	for _, mode := range []string{"pool", "pwrite"} {
 		all = append(all, async("async-1m-"+mode, true, s.messages, "--write-mode", mode))
