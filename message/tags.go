@@ -12,16 +12,21 @@ package message
 //   - any other byte: a lone continuation byte, C0, C1, F5 to FF
 //
 // Source: java.lang.String.hashCode and the UTF-8 decoder of java.lang.String, JDK 17.
-func TagsHash(tags []byte) int64 {
-	var h int32
-	for i := 0; i < len(tags); {
-		c := tags[i]
+func TagsHash(tags []byte) int64 { return int64(HashUTF16(0, tags)) }
+
+// HashUTF16 continues a hash over UTF-16 code units with those of text, which is read as TagsHash tells: the hash of two texts
+// behind one another is HashUTF16(HashUTF16(0, a), b), provided that no character is divided between them.
+//
+// Source: java.lang.String.hashCode, JDK 17.
+func HashUTF16(h int32, text []byte) int32 {
+	for i := 0; i < len(text); {
+		c := text[i]
 		if c < 0x80 {
 			h = 31*h + int32(c)
 			i++
 			continue
 		}
-		r, n := decodeJavaRune(tags[i:])
+		r, n := decodeJavaRune(text[i:])
 		i += n
 		if r > 0xFFFF {
 			r -= 0x10000
@@ -30,7 +35,7 @@ func TagsHash(tags []byte) int64 {
 		}
 		h = 31*h + r
 	}
-	return int64(h)
+	return h
 }
 
 // decodeJavaRune decodes the first sequence of s, which begins with a byte of 0x80 or more: its rune and its width, or
