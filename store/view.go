@@ -15,11 +15,13 @@ import (
 type ViewOptions struct {
 	// Kind is the side to read: cq.KindFile or cq.KindRocks.
 	Kind cq.Kind
+	// Exclusive takes the lock as a writer does, for a caller that changes what lies beside log and queues.
+	Exclusive bool
 	// Logger gets what the parts report. nil: discard.
 	Logger *slog.Logger
 }
 
-// View is a store open for reading: its log and one side of its consume queues, under a shared lock. Nothing on disk is
+// View is a store open for reading: its log and one side of its consume queues, under a lock. Nothing on disk is
 // changed, and nothing is recovered: what a crash left is seen as it lies there. Safe for concurrent use, but for Close.
 type View struct {
 	Layout Layout
@@ -47,7 +49,11 @@ func OpenView(root string, o ViewOptions) (v *View, err error) {
 	if err := v.Layout.CheckRoot(); err != nil {
 		return v, err
 	}
-	if v.lock, err = LockShared(root); err != nil {
+	take := LockShared
+	if o.Exclusive {
+		take = LockExclusive
+	}
+	if v.lock, err = take(root); err != nil {
 		return v, err
 	}
 	if v.Unclean, err = v.Layout.HasAbort(); err != nil {

@@ -279,11 +279,15 @@ func (db *DB) Get(f Family, key []byte) ([]byte, bool, error) {
 // Scan calls fn with the rows whose key is at or above start, in key order, until fn returns false. Key and value are
 // RocksDB's memory, valid during the call only. fn must not call back into db.
 func (db *DB) Scan(f Family, start []byte, fn func(key, value []byte) bool) error {
+	return db.scan(db.handle(f), start, fn)
+}
+
+// scan is Scan over a family that is nil where the database lacks it.
+func (db *DB) scan(h *grocksdb.ColumnFamilyHandle, start []byte, fn func(key, value []byte) bool) error {
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.leave()
-	h := db.handle(f)
 	if h == nil {
 		return nil
 	}

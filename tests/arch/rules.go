@@ -36,6 +36,7 @@ var layers = []layer{
 	{"commitlog", []string{"message", "internal/..."}},
 	{"index/...", []string{"index/...", "message", "internal/..."}},
 	{"store", []string{"cq/...", "commitlog", "index/...", "message", "internal/..."}},
+	{"store/offsets", []string{"store", "cq", "message", "internal/..."}},
 	{"migrate", []string{"cq", "commitlog", "message", "internal/..."}}, // stores are handed to it
 	{"remoting/...", []string{"remoting/...", "message", "internal/..."}},
 	{"broker/...", []string{"broker/...", "store", "remoting/...", "migrate", "cq", "commitlog", "message", "internal/..."}},
