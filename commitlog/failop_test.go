@@ -3,9 +3,11 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,11 +29,18 @@ func TestEveryOperationFails(t *testing.T) {
 		{"for good", syscall.EIO, true},
 	}
 	for _, m := range testModes {
-		for _, kind := range kinds {
+		killed, before := killedLog(t, m.sync, m.mode)
+		for i, kind := range kinds {
 			t.Run(m.name+"/"+kind.name, func(t *testing.T) {
 				var failures, sticky, refused int
 				for k := int64(0); ; k++ {
-					fsys := faultfs.New(faultfs.Options{})
+					fsys, l := faultfs.New(faultfs.Options{}), newLedger()
+					if i != 1 { // one of them begins with nothing
+						fsys, l = killed.Clone(), before.fork()
+						written, durable := before.ends()
+						l.published(written)
+						l.flushed(durable)
+					}
 					var failing atomic.Bool
 					failing.Store(true)
 					fsys.Inject(func(op faultfs.Op) error {
@@ -40,7 +49,6 @@ func TestEveryOperationFails(t *testing.T) {
 						}
 						return nil
 					})
-					l := newLedger()
 					errs := failingRun(t, fsys, m.sync, m.mode, l)
 					if fsys.Ops() <= k {
 						break
@@ -85,6 +93,26 @@ func TestEveryOperationFails(t *testing.T) {
 	}
 }
 
+// killedLog is what a process leaves that is killed with files made ahead and half a record written.
+func killedLog(t *testing.T, sync bool, mode WriteMode) (*faultfs.FS, *ledger) {
+	fsys, l := faultfs.New(faultfs.Options{}), newLedger()
+	w, err := OpenWriter(lossOptions(fsys, sync, mode))
+	require.NoError(t, err)
+	for n := range 5 {
+		require.NoError(t, l.append(w, lossMessage(1, int64(n))))
+	}
+	require.NoError(t, l.flush(w))
+	require.True(t, w.AwaitSpace(&BusyError{Reason: BusyFile}, 10*time.Second))
+	h, err := fsys.OpenFile(w.put.segment.file.Path(), os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = h.WriteAt([]byte("torn"), w.Positions().Wrote-w.put.segment.from+50)
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	killed := fsys.Clone()
+	require.NoError(t, w.Close())
+	return killed, l
+}
+
 // failingRun opens, puts, reads and closes, and returns the errors.
 func failingRun(t *testing.T, fsys *faultfs.FS, sync bool, mode WriteMode, l *ledger) (errs []error) {
 	w, err := OpenWriter(lossOptions(fsys, sync, mode))
@@ -109,7 +137,7 @@ func failingRun(t *testing.T, fsys *faultfs.FS, sync bool, mode WriteMode, l *le
 		if err != nil {
 			errs = append(errs, err) // it was not mapped any more
 		} else {
-			require.Zero(t, r.QueueOffset)
+			require.Zero(t, r.PhyOffset)
 			release()
 		}
 	}

@@ -16,13 +16,14 @@ import (
 	"github.com/tandemq/tandemmq/message"
 )
 
+var stackBuffer = make([]byte, 1<<20)
+
 // requireNoGoroutines requires that no goroutine of a writer is left.
 func requireNoGoroutines(t *testing.T) {
 	t.Helper()
 	var stacks string
 	for range 100 { // one that has told that it is done may not be gone yet
-		buf := make([]byte, 1<<20)
-		stacks = string(buf[:runtime.Stack(buf, true)])
+		stacks = string(stackBuffer[:runtime.Stack(stackBuffer, true)])
 		if !strings.Contains(stacks, "commitlog.(*flusher).run") && !strings.Contains(stacks, "commitlog.(*allocator).run") &&
 			!strings.Contains(stacks, "commitlog.(*populator).run") && !strings.Contains(stacks, "commitlog.(*committer).run") &&
 			!strings.Contains(stacks, "commitlog.(*clock).run") {

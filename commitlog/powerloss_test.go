@@ -229,7 +229,7 @@ func lossRun(t *testing.T, w *Writer, l *ledger, producers, each int) {
 }
 
 // lossCount tells what a run has covered.
-type lossCount struct{ moments, states, reopened, refused int }
+type lossCount struct{ moments, states, reopened, twice, refused int }
 
 // survivors yields states that a loss of power at m may leave.
 func (m *moment) survivors(yield func(*faultfs.FS) bool) {
@@ -237,7 +237,8 @@ func (m *moment) survivors(yield func(*faultfs.FS) bool) {
 		m.fsys.CrashAll()(yield)
 		return
 	}
-	for _, seed := range []uint64{0, 1, 2 + uint64(m.op.Index)*2, 3 + uint64(m.op.Index)*2} {
+	index := uint64(m.op.Index)
+	for _, seed := range []uint64{index % 2, 2 + index} { // of the two ends of the range one, and something in between
 		if !yield(m.fsys.CrashSeed(seed)) {
 			return
 		}
@@ -278,6 +279,10 @@ func TestFRB15PowerLossLeavesAPrefixThatIsGoneOnFrom(t *testing.T) {
 // reopenAfterLoss requires that left is a prefix, opens it, appends, and loses power again.
 func reopenAfterLoss(t *testing.T, left *faultfs.FS, l *ledger, at moment, sync bool, mode WriteMode, count *lossCount) {
 	end := l.scan(t, left, at.durable)
+	moments := func() []moment { return nil }
+	if count.states%7 == 0 {
+		moments = watch(left, l)
+	}
 	w, err := OpenWriter(lossOptions(left, sync, mode))
 	if end.Kind == EndCorrupt {
 		count.refused++
@@ -286,6 +291,7 @@ func reopenAfterLoss(t *testing.T, left *faultfs.FS, l *ledger, at moment, sync 
 	}
 	require.NoError(t, err, "%v", left)
 	count.reopened++
+	lossWhileReopening(t, moments(), l, at, sync, mode, count)
 	found := w.Positions().Wrote
 	require.Equal(t, Positions{found, found, found, found}, w.Positions())
 	require.GreaterOrEqual(t, found, at.durable)
@@ -298,4 +304,19 @@ func reopenAfterLoss(t *testing.T, left *faultfs.FS, l *ledger, at moment, sync 
 	// The second loss comes with the flush done and nothing closed.
 	next.scan(t, left.CrashSeed(uint64(math.MaxInt32+count.states)), written)
 	require.NoError(t, w.Close())
+}
+
+// lossWhileReopening requires the same of what is left when power is lost once more, while the log is being opened: the
+// cut of a torn tail is done or not.
+func lossWhileReopening(t *testing.T, moments []moment, l *ledger, at moment, sync bool, mode WriteMode, count *lossCount) {
+	for _, m := range moments {
+		count.twice++
+		left := m.fsys.CrashSeed(uint64(count.twice))
+		if end := l.scan(t, left, at.durable); end.Kind == EndCorrupt {
+			require.Failf(t, "a hole", "%v\n%v", end.Reason, left)
+		}
+		w, err := OpenWriter(lossOptions(left, sync, mode))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+	}
 }
