@@ -113,3 +113,10 @@ func maxOf(t *testing.T, v *store.View, k cq.Key) int64 {
 }
 
 var testNow = time.UnixMilli(1_800_000_000_123)
+
+func requireFile(t *testing.T, want, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, want, string(b))
+}
