@@ -18,6 +18,7 @@
 //	putread_test.go   messages and batches of every shape, put by every way of writing, and gone on with from either side
 //	putkill_test.go   the puts of a process that was killed
 //	putgolden_test.go puts into the golden stores
+//	offsets_test.go   consumer offsets reset by `tandemmq store offsets`, loaded by a broker's own offset managers
 //
 // # Caveats
 //

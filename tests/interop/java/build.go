@@ -1,4 +1,5 @@
-// Package java builds the Java programs beside it, StoreCheck and StorePut, which drive the released rocketmq-store 5.5.0.
+// Package java builds the Java programs beside it: StoreCheck and StorePut, which drive the released rocketmq-store 5.5.0,
+// and OffsetCheck (broker/), which loads consumer offsets with rocketmq-broker 5.5.0.
 //
 // It needs JDK 17 and Maven, set up to reach a repository (scripts/setup.sh java). What is built stays in the cache
 // directory (TANDEMMQ_CACHE, else tandemmq in the user's cache directory), keyed by its sources.
@@ -18,34 +19,51 @@ import (
 )
 
 //go:embed pom.xml src
-var sources embed.FS
+var storeSources embed.FS
+
+//go:embed broker
+var brokerSources embed.FS
 
 // buildLimit bounds the Maven run; the first one on a machine downloads about 75 MB.
 const buildLimit = 8 * time.Minute
 
-// Build returns the class path of the programs, building them unless the cache has them. It builds in a directory of its
-// own and renames that at the end, so a killed build leaves nothing that looks finished and two builds at once do no harm.
+// Build returns the class path of the programs that drive a store, building them unless the cache has them.
 func Build(ctx context.Context) (classPath string, err error) {
+	return buildProject(ctx, storeSources, "storecheck")
+}
+
+// BuildBroker does the same for OffsetCheck, whose class path holds a whole broker.
+func BuildBroker(ctx context.Context) (classPath string, err error) {
+	sources, err := fs.Sub(brokerSources, "broker")
+	if err != nil {
+		return "", err
+	}
+	return buildProject(ctx, sources, "offsetcheck")
+}
+
+// buildProject builds one Maven project. It builds in a directory of its own and renames that at the end, so a killed build
+// leaves nothing that looks finished and two builds at once do no harm.
+func buildProject(ctx context.Context, sources fs.FS, artifact string) (classPath string, err error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	key, err := sourcesKey()
+	key, err := sourcesKey(sources)
 	if err != nil {
 		return "", fmt.Errorf("build the Java programs: %w", err)
 	}
 	done := filepath.Join(cache, key)
-	classPath = filepath.Join(done, "target", "storecheck-1.jar") + string(os.PathListSeparator) + filepath.Join(done, "target", "lib") + "/*"
+	classPath = filepath.Join(done, "target", artifact+"-1.jar") + string(os.PathListSeparator) + filepath.Join(done, "target", "lib") + "/*"
 	if _, err := os.Stat(done); err == nil {
 		return classPath, nil
 	}
-	if err := build(ctx, cache, done); err != nil {
+	if err := build(ctx, sources, cache, done); err != nil {
 		return "", fmt.Errorf("build the Java programs: %w", err)
 	}
 	return classPath, nil
 }
 
-func build(ctx context.Context, cache, done string) error {
+func build(ctx context.Context, sources fs.FS, cache, done string) error {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
 	}
@@ -97,13 +115,13 @@ func cacheDir() (string, error) {
 }
 
 // sourcesKey is a digest over names and contents of all sources.
-func sourcesKey() (string, error) {
+func sourcesKey(sources fs.FS) (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(sources, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := sources.ReadFile(path)
+		b, err := fs.ReadFile(sources, path)
 		fmt.Fprintf(sum, "%s\x00%d\x00", path, len(b))
 		sum.Write(b)
 		return err
