@@ -71,6 +71,7 @@ type Queue struct {
 		syncDir map[string]struct{} // directories whose entries changed since the last Sync
 		made    []*File             // by Create and not adopted, ascending and without gap
 		making  bool                // Create is at work behind the last of made
+		empty   []string            // paths of the empty files that Open ignored
 	}
 }
 
@@ -109,6 +110,7 @@ func Open(dir string, o Options) (*Queue, error) {
 	}
 	q.fileSize.Store(size)
 	q.foreign = l.foreign
+	q.mu.empty = l.empty
 	files := make([]*File, len(l.found))
 	for i, e := range l.found {
 		files[i] = q.newFile(e.dir, e.from)

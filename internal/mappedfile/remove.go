@@ -3,6 +3,8 @@ package mappedfile
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 )
 
 // RemoveFirst unlinks the first file, durably when it returns nil. The last file is never removed. Holders keep its bytes; it
@@ -61,7 +63,7 @@ func (q *Queue) first() (*File, error) {
 // Truncate removes everything at and above position off, durably when it returns nil: files that begin there are unlinked,
 // last one first and each durably before the next, so that a crash leaves no gap; the rest of the file that holds off reads
 // as zero. A position at or above EndOffset does nothing. Holders of an unlinked file keep its bytes; holders of the cut file
-// see the zeros.
+// see the zeros. Empty files there, which Open ignored, go first: behind the cut they would be a second one at the end, or a gap.
 //
 // It is refused, and nothing changed, when a file that it had to touch is in a read-only directory, or while there are files
 // made by Create and not adopted: Discard them before. An error of the disk is sticky, see WriteAt.
@@ -74,6 +76,9 @@ func (q *Queue) Truncate(off int64) error {
 	defer q.mu.Unlock()
 	if err := q.mayTruncateLocked(off); err != nil {
 		return fmt.Errorf("truncate mapped files in %s: %w", q.dir, err)
+	}
+	if err := q.removeEmptyLocked(off); err != nil {
+		return q.failLocked(fmt.Errorf("truncate mapped files: %w", err))
 	}
 	files := q.Files()
 	keep := len(files)
@@ -93,6 +98,24 @@ func (q *Queue) Truncate(off int64) error {
 		if err := files[keep-1].erase(off - files[keep-1].from); err != nil {
 			return q.failLocked(err)
 		}
+	}
+	return nil
+}
+
+// removeEmptyLocked removes, durably, the files at and above position off that Open ignored because they were empty, and that still are.
+func (q *Queue) removeEmptyLocked(off int64) error {
+	for len(q.mu.empty) > 0 {
+		path := q.mu.empty[len(q.mu.empty)-1]
+		from, _ := ParseName(filepath.Base(path))
+		if n, err := q.sizeOf(path); from >= off && err == nil && n == 0 && !slices.Contains(q.readOnly, filepath.Dir(path)) {
+			if err := q.fs.Remove(path); err != nil {
+				return err
+			}
+			if err := q.syncDir(filepath.Dir(path)); err != nil {
+				return err
+			}
+		}
+		q.mu.empty = q.mu.empty[:len(q.mu.empty)-1]
 	}
 	return nil
 }

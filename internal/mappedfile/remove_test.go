@@ -261,3 +261,26 @@ func TestNextFileAfterTheOneBefore(t *testing.T) {
 	require.NoError(t, q.WriteAt(make([]byte, 100), 350))
 	require.Len(t, durable, syncs, "the file before was synced: nothing to wait for")
 }
+
+// TestTruncateRemovesEmptyLeftovers leaves no file behind the cut that Open had ignored: a crash while the next file is made would leave two of
+// them, which Open refuses.
+func TestTruncateRemovesEmptyLeftovers(t *testing.T) {
+	dir := layout(t, []entry{{Name(0), 100}, {Name(100), 100}, {Name(200), 0}})
+	more := layout(t, []entry{{Name(0), 0}, {Name(100), 0}})
+	var removed []string
+	hfs := newHookFS(func(op, path string) error {
+		if op == "Remove" {
+			removed = append(removed, filepath.Base(path))
+		}
+		return nil
+	})
+	q := open(t, dir, Options{FS: hfs, Writable: true, MoreDirs: []string{more}})
+	require.NoError(t, q.Truncate(100))
+	require.Equal(t, []string{Name(0)}, names(t, dir))
+	require.Equal(t, []string{Name(0)}, names(t, more), "below the cut")
+	require.Equal(t, Name(100), removed[len(removed)-1])
+	require.NoError(t, q.Adopt(create(t, q, 100)))
+	require.NoError(t, q.Truncate(150), "what was ignored and has been made since stays")
+	require.Equal(t, []string{Name(0)}, names(t, more)[:1])
+	require.Equal(t, int64(200), q.EndOffset())
+}
