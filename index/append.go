@@ -33,14 +33,7 @@ func (x *Index) Append(batch []message.DispatchRequest) error {
 	if err := x.writable(); err != nil {
 		return err
 	}
-	return mmap.GuardFault(func() error {
-		for i := range batch {
-			if err := x.add(&batch[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return mmap.GuardFault(func() error { return x.add(batch) })
 }
 
 // writable answers what keeps the index from being changed. Caller holds writing.
@@ -62,25 +55,69 @@ func (x *Index) fail(err error) error {
 	return x.failed
 }
 
-// add adds the keys of one message. Caller holds writing.
-func (x *Index) add(r *message.DispatchRequest) error {
-	if r.PhyOffset < x.last.phy {
-		x.skipped.Add(1)
-		return nil
+// ahead is the keys to be added next. Their slots lie anywhere in 20 MB, so that each would be waited for; looked at one after the
+// other beforehand, they arrive together (twice as many entries a second).
+type ahead struct {
+	n    int
+	keys [256]struct {
+		hash int32
+		of   int // index of the message in the batch
 	}
-	if r.SysFlag&message.FlagTransactionMask != message.TransactionRollback {
-		if err := x.addKeys(r); err != nil {
+}
+
+// add adds the keys of a batch. Caller holds writing.
+func (x *Index) add(batch []message.DispatchRequest) error {
+	x.ahead.n = 0
+	newest, end := x.last.phy, x.indexed
+	for i := range batch {
+		r := &batch[i]
+		if r.PhyOffset < newest {
+			x.skipped.Add(1)
+			continue
+		}
+		newest, end = r.PhyOffset, max(end, r.PhyOffset+int64(r.Size))
+		if r.SysFlag&message.FlagTransactionMask == message.TransactionRollback {
+			continue
+		}
+		err := eachKey(r, func(hash int32) error {
+			k := &x.ahead.keys[x.ahead.n]
+			k.hash, k.of = hash, i
+			if x.ahead.n++; x.ahead.n < len(x.ahead.keys) {
+				return nil
+			}
+			return x.drain(batch)
+		})
+		if err != nil {
 			return err
 		}
 	}
-	x.indexed = max(x.indexed, r.PhyOffset+int64(r.Size))
+	if err := x.drain(batch); err != nil {
+		return err
+	}
+	x.indexed = end
 	return nil
 }
 
-func (x *Index) addKeys(r *message.DispatchRequest) error {
-	return eachKey(r, func(hash int32) error { return x.addKey(hash, r.PhyOffset, r.StoreTimestampMs) })
+// drain adds the keys ahead.
+func (x *Index) drain(batch []message.DispatchRequest) error {
+	keys := x.ahead.keys[:x.ahead.n]
+	x.ahead.n = 0
+	if n := len(x.files); n > 0 {
+		f := x.files[n-1]
+		for i := range keys {
+			f.slot(keys[i].hash % f.slots)
+		}
+	}
+	for i := range keys {
+		r := &batch[keys[i].of]
+		if err := x.addKey(keys[i].hash, r.PhyOffset, r.StoreTimestampMs); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
+// addKey adds an entry of a message unless it is there. Caller holds writing.
 func (x *Index) addKey(hash int32, phy, storeMs int64) error {
 	if phy == x.last.phy && x.has(hash) {
 		x.last.places[len(x.last.places)-1].f.correctEnd(storeMs)
@@ -177,13 +214,17 @@ func timeDiff(beginMs, storeMs int64) int32 {
 //
 // Source: IndexService.getAndCreateLastIndexFile, 5.5.0.
 func (x *Index) active() (*file, error) {
+	if n := len(x.files); n > 0 && !x.files[n-1].full() {
+		return x.files[n-1], nil
+	}
+	return x.roll()
+}
+
+func (x *Index) roll() (*file, error) {
 	var after *file
 	number := nameAt(x.o.Now())
 	if n := len(x.files); n > 0 {
 		after = x.files[n-1]
-		if !after.full() {
-			return after, nil
-		}
 		number = max(number, after.number+1) // the clock may have been set back, or two files filled in one millisecond
 		if err := x.leave(n - 1); err != nil {
 			return nil, err

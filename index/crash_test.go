@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,10 +19,13 @@ type life struct {
 	log       []message.DispatchRequest // what the log holds now
 	safe      int64                     // phyOffset of the last message with keys before the last one that a Flush covered; -1
 	flushedTo int64                     // the checkpoint
+	batches   int                       // given to Append
+	later     int64                     // ms from startMs to the time of the last messages
 	point     func()                    // called between any two steps
 }
 
-// run feeds three files, then has the log cut in the middle of the last but one, the clock set back, and other messages follow.
+// run feeds three files, then has the log cut in the middle of the second and the clock set back. Other messages follow, and in
+// their midst the clock is set again, by later.
 func (l *life) run(open func() (*Index, error)) (err error) {
 	if l.x, err = open(); err != nil {
 		return err
@@ -38,7 +42,11 @@ func (l *life) run(open func() (*Index, error)) (err error) {
 		return err
 	}
 	l.point()
-	if err := l.feed(traffic(2, 420, cut, startMs-50_000)); err != nil {
+	second := traffic(2, 150, cut, startMs-50_000)
+	if err := l.feed(second); err != nil {
+		return err
+	}
+	if err := l.feed(traffic(3, 270, second[149].PhyOffset+100, startMs+l.later)); err != nil {
 		return err
 	}
 	return l.x.Flush()
@@ -52,7 +60,7 @@ func (l *life) feed(batch []message.DispatchRequest) error {
 			return err
 		}
 		l.point()
-		if i%210 != 0 {
+		if l.batches++; l.batches%7 != 0 {
 			continue
 		}
 		before := l.safeBelow(l.x.DispatchFrom())
@@ -92,40 +100,75 @@ func (l *life) recover(t *testing.T, left *faultfs.FS, want [][]byte, what strin
 	require.NoError(t, x.Close(), what)
 }
 
+// crashes yields what a loss of power now may leave: everything old, everything new, each page alone old or new against all others,
+// each file old and all others new, and two mixtures.
+func (l *life) crashes(seed uint64) iter.Seq[*faultfs.FS] {
+	return func(yield func(*faultfs.FS) bool) {
+		for one, c := range l.fsys.Dirty() {
+			if c.Kind != faultfs.Page {
+				continue
+			}
+			for _, fate := range []faultfs.Fate{faultfs.FateOld, faultfs.FateNew} {
+				at := -1
+				left := l.fsys.Crash(func(faultfs.Change) faultfs.Fate {
+					if at++; at == one {
+						return fate
+					}
+					return faultfs.FateNew - fate
+				})
+				if !yield(left) {
+					return
+				}
+			}
+		}
+		for _, f := range l.x.files {
+			left := l.fsys.Crash(func(c faultfs.Change) faultfs.Fate {
+				if c.Kind == faultfs.Page && c.Path == f.path {
+					return faultfs.FateOld
+				}
+				return faultfs.FateNew
+			})
+			if !yield(left) {
+				return
+			}
+		}
+		_ = yield(l.fsys.CrashSeed(0)) && yield(l.fsys.CrashSeed(1)) && yield(l.fsys.CrashSeed(2*seed+2)) && yield(l.fsys.CrashSeed(2*seed+3))
+	}
+}
+
 // TestI1FRE01PowerLoss loses power between any two operations and batches, in many ways. What Flush covered comes back but for one
 // message, and after a replay of the log from DispatchFrom every byte is as if nothing had happened: no entry is missing,
 // none is there twice (I1, I8, FR-E01, FR-E05).
 func TestI1FRE01PowerLoss(t *testing.T) {
-	points, fates := 0, uint64(0)
-	l := &life{fsys: newFS(), safe: -1}
-	wants := map[string][][]byte{}
-	crash := func() {
-		points++
-		key := fmt.Sprint(len(l.log), l.log[len(l.log)-1].StoreTimestampMs)
-		want, ok := wants[key]
-		if !ok {
-			want = reference(t, l.log)
-			wants[key] = want
-		}
-		for seed := range uint64(10) {
-			fates++
-			if seed > 1 {
-				seed += fates * 7
+	for name, later := range map[string]int64{"clock stays back": -40_000, "clock is put right": 1_000_000} {
+		t.Run(name, func(t *testing.T) {
+			points := 0
+			l := &life{fsys: newFS(), safe: -1, later: later}
+			wants := map[string][][]byte{}
+			crash := func() {
+				points++
+				key := fmt.Sprint(len(l.log), l.log[len(l.log)-1].StoreTimestampMs)
+				want, ok := wants[key]
+				if !ok {
+					want = reference(t, l.log)
+					wants[key] = want
+				}
+				for left := range l.crashes(uint64(points)) {
+					l.recover(t, left, want, fmt.Sprintf("point %d, %s", points, left))
+				}
 			}
-			left := l.fsys.CrashSeed(seed)
-			l.recover(t, left, want, fmt.Sprintf("point %d, seed %d, %s", points, seed, left))
-		}
+			l.point = crash
+			l.fsys.Inject(func(op faultfs.Op) error {
+				if op.Kind.Changes() && len(l.log) > 0 {
+					crash()
+				}
+				return nil
+			})
+			require.NoError(t, l.run(func() (*Index, error) { return Open(testDir, smallFiles(l.fsys)) }))
+			require.NoError(t, l.x.Close())
+			require.Greater(t, points, 80)
+		})
 	}
-	l.point = crash
-	l.fsys.Inject(func(op faultfs.Op) error {
-		if op.Kind.Changes() && len(l.log) > 0 {
-			crash()
-		}
-		return nil
-	})
-	require.NoError(t, l.run(func() (*Index, error) { return Open(testDir, smallFiles(l.fsys)) }))
-	require.NoError(t, l.x.Close())
-	require.Greater(t, points, 80)
 }
 
 // TestPowerLossInRecovery loses power again while Open repairs.

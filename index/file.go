@@ -98,8 +98,8 @@ func (f *file) load(l layout, writable bool) error {
 	})
 }
 
-// createFile makes an empty file, durable with its directory entry. It begins where after ends, which RocketMQ expects of it.
-// On error no file is left behind.
+// createFile makes an empty file with a durable name; a crash may leave it without its length. It begins where after ends, which
+// RocketMQ expects of it. On error no file is left behind.
 func createFile(fsys mmap.FS, dir string, number int64, l layout, after *file) (_ *file, err error) {
 	path := filepath.Join(dir, formatName(number))
 	h, err := fsys.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -132,9 +132,6 @@ func createFile(fsys mmap.FS, dir string, number int64, l layout, after *file) (
 		f.head.beginPhy, f.head.endPhy = after.head.endPhy, after.head.endPhy
 	}
 	if err := mmap.GuardFault(func() error { f.setHeader(&f.head); return nil }); err != nil {
-		return nil, err
-	}
-	if err := h.Datasync(); err != nil {
 		return nil, err
 	}
 	f.publish()

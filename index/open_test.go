@@ -195,7 +195,7 @@ func TestExpire(t *testing.T) {
 	require.NoError(t, x.Close())
 }
 
-// TestIndexMsgTimestamp is the end of the last full file, and only when that is durable.
+// TestI8IndexMsgTimestamp is the end of the last full file, and only when that is durable.
 func TestI8IndexMsgTimestamp(t *testing.T) {
 	x := open(t, smallFiles(newFS()))
 	log := traffic(8, 900, 0, startMs)
@@ -211,6 +211,9 @@ func TestI8IndexMsgTimestamp(t *testing.T) {
 	require.NoError(t, x.Append(log))
 	require.Len(t, x.files, 3)
 	require.Equal(t, x.Files()[0].EndMs, x.IndexMsgTimestampMs())
+	require.NoError(t, x.Append(traffic(9, 3000, x.DispatchFrom()+1, startMs)))
+	require.Len(t, x.files, 12)
+	require.Equal(t, x.Files()[9].EndMs, x.IndexMsgTimestampMs()) // no more than one waits, though nobody calls Flush
 	require.NoError(t, x.Close())
 }
 
