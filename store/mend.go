@@ -62,6 +62,7 @@ func (v *queueView) mend(ctx context.Context, log *commitlog.Log, to func() int6
 		return err
 	}
 	maps.DeleteFunc(v.mu.broken, func(k cq.Key, _ error) bool { _, done := m.keys[k]; return done })
+	v.brokenNow.Store(int64(len(v.mu.broken)))
 	v.logger.Info("queues are whole again", slog.Int("queues", len(m.keys)), slog.Int64("units", m.added))
 	return nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -136,6 +137,11 @@ func (p *putter) put(ctx context.Context, m *message.Message, check func(*putter
 	if err := check(p); err != nil {
 		return refuse(err)
 	}
+	if p.s.views != nil && p.s.views.tooFarBehind() {
+		if err := p.awaitDispatch(ctx); err != nil {
+			return refuse(err)
+		}
+	}
 	if err := p.reserve(ctx); err != nil {
 		return refuse(err)
 	}
@@ -158,6 +164,22 @@ func (p *putter) put(ctx context.Context, m *message.Message, check func(*putter
 		return r, &PutError{PutFlushDiskTimeout, err}
 	}
 	return r, nil
+}
+
+// behindStep is how often a put that waits for the consume queues looks at them.
+const behindStep = time.Millisecond
+
+// awaitDispatch holds a put up while the consume queues are too far behind the log, as long as a put waits for room in it.
+func (p *putter) awaitDispatch(ctx context.Context) error {
+	for wait := p.s.o.OsPageCacheBusyTimeOutMills; wait > 0 && ctx.Err() == nil; wait -= behindStep {
+		time.Sleep(behindStep)
+		if !p.s.views.tooFarBehind() {
+			return nil
+		}
+	}
+	behind := p.s.views.behind()
+	return &PutError{PutOSPageCacheBusy, fmt.Errorf("consume queues are %d bytes behind the log, maxDispatchBehindBytes is %d: %w", behind, p.s.o.MaxDispatchBehindBytes,
+		errors.Join(p.s.views.follow.failure(), ctx.Err()))}
 }
 
 // fill encodes the message, or the elements of the batch, over the reserved bytes. Everything that can fail was checked.

@@ -44,6 +44,7 @@ type queueView struct {
 	onBroken func()     // told that there are broken queues; nil: nobody
 
 	conflicts, gaps, unsupported atomic.Int64
+	brokenNow                    atomic.Int64 // len(mu.broken)
 }
 
 // queueState is what is known of a queue.
@@ -190,16 +191,6 @@ func (v *queueView) learn() {
 	v.entries = v.entries[:0]
 }
 
-// next returns the slot behind the last record of a queue, as far as the log is dispatched; false when the log has none of it.
-func (v *queueView) next(k cq.Key) (int64, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if q := v.mu.known[k]; q != nil {
-		return q.next, true
-	}
-	return 0, false
-}
-
 // verify compares the queues with what the log says of them, one by one beside dispatch, and has those mended that are short.
 func (v *queueView) verify(ctx context.Context) {
 	v.mu.Lock()
@@ -250,6 +241,7 @@ func (v *queueView) breakLocked(k cq.Key, err error) {
 		return
 	}
 	v.mu.broken[k] = err
+	v.brokenNow.Store(int64(len(v.mu.broken)))
 	v.logger.Error("a queue lacks units; it is built again from the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
 	if v.onBroken != nil {
 		v.onBroken()

@@ -205,18 +205,18 @@ func (v *views) learnQueues(log *commitlog.Log, note *queueOffsets, end int64) e
 
 // loadOffsets lets puts find out which offset comes next: what the log says, and for a queue of which the log has no record left, what the queue says.
 func (s *Store) loadOffsets(v *views) error {
+	for k, q := range v.view.mu.known { // nobody else has the view yet
+		s.offsets.raise([]byte(k.Topic), k.QueueID, q.next)
+	}
 	s.offsets.load = func(topic string, id int32) (int64, error) {
-		k := cq.Key{Topic: topic, QueueID: id}
-		if next, ok := v.view.next(k); ok && v.queues.Kind() == cq.KindFile {
-			return next, nil
-		}
-		q, ok := v.queues.Queue(k)
+		q, ok := v.queues.Queue(cq.Key{Topic: topic, QueueID: id})
 		if !ok {
 			return 0, nil
 		}
 		b, err := q.Bounds()
 		return b.Max, err
 	}
+	s.offsets.light.Store(0)
 	if s.lightLimit() < 0 {
 		return nil
 	}
@@ -366,3 +366,63 @@ func (v *views) close(ctx context.Context) (left, err error) {
 
 // behind returns how many bytes of the log have no units yet.
 func (v *views) behind() int64 { return v.s.writer.Positions().Wrote - v.follow.from.Load() }
+
+// tooFarBehind tells whether puts have to wait for the queues.
+func (v *views) tooFarBehind() bool {
+	limit := v.s.o.MaxDispatchBehindBytes
+	return limit > 0 && v.behind() > limit
+}
+
+// Watermarks are how far the parts of a store have come, as physical offsets. MinPhyOffset is where the log begins; everything below each of the others is done.
+type Watermarks struct {
+	MinPhyOffset int64 `json:"minPhyOffset"`
+	Appended     int64 `json:"appended"`
+	Committed    int64 `json:"committed"` // readable
+	Flushed      int64 `json:"flushed"`   // durable
+	Confirmed    int64 `json:"confirmed"` // where readers of messages stop
+	// Views tells of what is derived from the log, by name: "file queues", "rocks queues".
+	Views map[string]ViewMark `json:"views"`
+}
+
+// ViewMark is how far a view has come.
+type ViewMark struct {
+	Dispatched  int64  `json:"dispatched"`        // every record below is in the view
+	Durable     int64  `json:"durable"`           // and durable there; -1 when this process has not made anything durable yet
+	BehindBytes int64  `json:"behindBytes"`       // of the log that is not in the view
+	BehindMs    int64  `json:"behindMs"`          // from the store time of the last record in the view to now; 0 when nothing is behind
+	PassedOver  int64  `json:"passedOver"`        // records that the view could not take
+	HoleBytes   int64  `json:"holeBytes"`         // of the log that are no record and were passed over
+	Conflicts   int64  `json:"conflicts"`         // records whose slot another has
+	Unsupported int64  `json:"unsupported"`       // units of kinds that this version does not keep
+	Broken      int    `json:"broken"`            // queues that are being built again
+	Failure     string `json:"failure,omitempty"` // why dispatch has stopped
+}
+
+// Watermarks returns how far everything has come. Each value was true at some moment during the call.
+func (s *Store) Watermarks() Watermarks {
+	p := s.log.Positions()
+	m := Watermarks{MinPhyOffset: max(s.Log().MinOffset(), 0), Appended: p.Wrote, Committed: p.Committed, Flushed: p.Flushed, Confirmed: p.Confirm, Views: map[string]ViewMark{}}
+	if s.views != nil {
+		m.Views[s.views.view.name()] = s.views.watermark()
+	}
+	return m
+}
+
+func (v *views) watermark() ViewMark {
+	f, q := v.follow, v.view
+	m := ViewMark{
+		Dispatched: f.from.Load(), PassedOver: f.poison.Load(), HoleBytes: f.holes.Load(),
+		Conflicts: q.conflicts.Load(), Unsupported: q.unsupported.Load(),
+	}
+	_, _, m.Durable = v.queues.Progress()
+	if m.BehindBytes = max(v.s.log.Positions().Wrote-m.Dispatched, 0); m.BehindBytes > 0 {
+		if _, ms := f.lastDelivered(); ms > 0 {
+			m.BehindMs = max(time.Now().UnixMilli()-ms, 0)
+		}
+	}
+	m.Broken = int(q.brokenNow.Load())
+	if err := f.failure(); err != nil {
+		m.Failure = err.Error()
+	}
+	return m
+}

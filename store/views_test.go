@@ -245,3 +245,112 @@ func plainMessage(topic, body string) *message.Message {
 	m.Properties = nil
 	return m
 }
+
+// TestPutsWaitForQueuesFarBehind holds dispatch up: puts are refused while the queues are too far behind, and taken again when they are not.
+func TestPutsWaitForQueuesFarBehind(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	o.MaxDispatchBehindBytes = 4096
+	o.OsPageCacheBusyTimeOutMills = 20 * time.Millisecond
+	s := openStore(t, t.TempDir(), o)
+	s.views.view.mu.Lock() // nothing can be delivered
+	var err error
+	for n := 0; n < 1000 && err == nil; n++ {
+		_, err = s.Put(t.Context(), plainMessage("T", "body"))
+	}
+	require.ErrorIs(t, err, PutOSPageCacheBusy)
+	require.ErrorContains(t, err, "maxDispatchBehindBytes is 4096")
+	require.Greater(t, s.Watermarks().Appended, int64(4096))
+	s.views.view.mu.Unlock()
+	awaitDispatch(t, s)
+	_, err = s.Put(t.Context(), plainMessage("T", "body"))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
+// TestSlotTakenTwiceIsCounted: of two records with one slot the first keeps it, the other is counted, and what follows is dispatched.
+func TestSlotTakenTwiceIsCounted(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		s := openStore(t, root, o)
+		putSome(t, s, 3)
+		awaitDispatch(t, s)
+		s.offsets.Lock(s.offsets.Stripe("T", 0))
+		*s.offsets.rowLocked(s.offsets.Stripe("T", 0), "T", 0) = 1 // what 5.5.0 does to itself
+		s.offsets.Unlock(s.offsets.Stripe("T", 0))
+		for range 3 { // slots 1 and 2 again, then 3
+			_, err := s.Put(t.Context(), plainMessage("T", "again"))
+			require.NoError(t, err)
+		}
+		awaitDispatch(t, s)
+		m := s.Watermarks().Views[s.views.view.name()]
+		require.Equal(t, int64(2), m.Conflicts)
+		require.Empty(t, m.Failure)
+		q, ok := s.views.queues.Queue(cq.Key{Topic: "T"})
+		require.True(t, ok)
+		b, err := q.Bounds()
+		require.NoError(t, err)
+		require.Equal(t, int64(4), b.Max)
+		require.NoError(t, s.Close())
+	})
+}
+
+// TestFRB07PoisonDoesNotStopDispatch: one record that a view cannot take is counted, and the others are delivered.
+func TestFRB07PoisonDoesNotStopDispatch(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	s := openStore(t, t.TempDir(), o)
+	v := &poisoned{view: s.views.view, at: 5}
+	f := newFollower(v, s.Log(), s.logger, 0)
+	for range 10 {
+		_, err := s.Put(t.Context(), plainMessage("T", "body"))
+		require.NoError(t, err)
+	}
+	awaitDispatch(t, s)
+	require.NoError(t, f.catchUp(t.Context(), s.Positions().Confirm, nil))
+	require.Equal(t, int64(1), f.poison.Load())
+	require.Equal(t, 9, v.got)
+	require.NoError(t, s.Close())
+}
+
+// poisoned is a view that panics over one record.
+type poisoned struct {
+	view
+	at, n, got int
+}
+
+func (p *poisoned) add(*message.Record) {
+	if p.n++; p.n == p.at {
+		panic("cannot take it")
+	}
+	p.got++
+}
+
+func (p *poisoned) deliver(context.Context) error { return nil }
+
+// TestFRB11HoleInTheLog damages a record in the middle of a log: what lies behind it is dispatched, and what was stepped over is told.
+func TestFRB11HoleInTheLog(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	root := t.TempDir()
+	s := openStore(t, root, o)
+	putSome(t, s, 200)
+	require.NoError(t, s.Close())
+	path := filepath.Join(NewLayout(root).CommitLogDir(), fmt.Sprintf("%020d", o.MappedFileSizeCommitLog))
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	copy(b[4:], "????") // the magic of the file's first record
+	require.NoError(t, os.WriteFile(path, b, 0o644))
+	log, err := commitlog.Open(NewLayout(root).CommitLogDir(), commitlog.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, log.Close()) }()
+	v := new(counted)
+	f := newFollower(v, log, s.logger, 0)
+	require.NoError(t, f.catchUp(t.Context(), s.Positions().Confirm, nil))
+	require.Equal(t, 399, v.got)
+	require.Positive(t, f.holes.Load())
+}
+
+// counted is a view that counts.
+type counted struct{ got int }
+
+func (*counted) name() string                  { return "counted" }
+func (c *counted) add(*message.Record)         { c.got++ }
+func (*counted) deliver(context.Context) error { return nil }
