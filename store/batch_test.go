@@ -220,8 +220,8 @@ func TestPutInnerBatch(t *testing.T) {
 			require.Equal(t, c.base, d.MsgBaseOffset)
 			require.Equal(t, c.next, f.NextOffset("Batch", 0))
 		}
-		require.Equal(t, "2", prop(ptr(f.last(t)), message.PropertyMultiQueueOffset))
-		require.EqualValues(t, 3, f.NextOffset("%LMQ%a", 0))
+		require.Empty(t, prop(ptr(f.last(t)), message.PropertyMultiQueueOffset), "5.5.0 gives offsets here that no unit follows")
+		require.Zero(t, f.NextOffset("%LMQ%a", 0))
 
 		// One that came as a single message, as a broker or a replica hands it over.
 		m := newMessage("Batch")

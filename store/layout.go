@@ -50,6 +50,9 @@ func (l Layout) ExtDir() string { return filepath.Join(l.Root, "consumequeue_ext
 // BatchQueueDir holds the queues of batch topics.
 func (l Layout) BatchQueueDir() string { return filepath.Join(l.Root, "batchconsumequeue") }
 
+// IndexDir holds the hash index files.
+func (l Layout) IndexDir() string { return filepath.Join(l.Root, "index") }
+
 // StateDir holds what this module keeps about the store.
 func (l Layout) StateDir() string { return filepath.Join(l.Root, "tandemmq") }
 

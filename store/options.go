@@ -165,6 +165,11 @@ type Options struct {
 	MappedFileSizeConsumeQueue int64 `prop:"mappedFileSizeConsumeQueue"`
 	// FlushConsumeQueueThoroughInterval is after how long consume queues are made durable: what a crash makes dispatch again. Default 60 s.
 	FlushConsumeQueueThoroughInterval time.Duration `prop:"flushConsumeQueueThoroughInterval"`
+	// MessageIndexEnable keeps the hash index, by which messages are found by key. Default true.
+	MessageIndexEnable bool `prop:"messageIndexEnable"`
+	// MaxHashSlotNum and MaxIndexNum are the slots and entries of an index file. Defaults 5000000 and 20000000.
+	MaxHashSlotNum int `prop:"maxHashSlotNum"`
+	MaxIndexNum    int `prop:"maxIndexNum"`
 	// ReadUnCommitted dispatches messages that are not confirmed: under SYNC_FLUSH before they are durable. Default false.
 	ReadUnCommitted bool `prop:"readUnCommitted"`
 
@@ -185,7 +190,7 @@ type Options struct {
 	// Default 64 MiB.
 	StagingBufferBytes int64 `prop:"stagingBufferBytes,own"`
 
-	// BuildConsumeQueues keeps the consume queues up to the log (default true). Without it a store takes puts and nothing else: the queues are
+	// BuildConsumeQueues keeps the consume queues and the index up to the log (default true). Without it a store takes puts and nothing else: they are
 	// built when it is next opened with it, or by RocketMQ.
 	BuildConsumeQueues bool `prop:"buildConsumeQueues,own"`
 	// MaxDispatchBehindBytes is how many bytes of the log the consume queues may be behind before puts wait for them, and after a
@@ -245,6 +250,9 @@ func DefaultOptions() Options {
 		StoreType:                         StoreTypeFile,
 		MappedFileSizeConsumeQueue:        6_000_000,
 		FlushConsumeQueueThoroughInterval: time.Minute,
+		MessageIndexEnable:                true,
+		MaxHashSlotNum:                    5_000_000,
+		MaxIndexNum:                       20_000_000,
 
 		BrokerRole: AsyncMaster,
 

@@ -55,6 +55,8 @@ func (o *Options) Validate() error {
 	millis("commitCommitLogThoroughInterval", o.CommitCommitLogThoroughInterval)
 	millis("flushConsumeQueueThoroughInterval", o.FlushConsumeQueueThoroughInterval)
 	between("mappedFileSizeConsumeQueue", o.MappedFileSizeConsumeQueue, 20, 1<<30)
+	between("maxHashSlotNum", int64(o.MaxHashSlotNum), 1, math.MaxInt32/4)
+	between("maxIndexNum", int64(o.MaxIndexNum), 2, math.MaxInt32/20)
 	between("maxDispatchBehindBytes", o.MaxDispatchBehindBytes, 0, math.MaxInt64)
 	if _, err := o.DelayLevels(); err != nil {
 		faults = append(faults, err)

@@ -57,6 +57,9 @@ var referenceDefaults = map[string]string{
 	"useSeparateStorePathForRocksdbCQ":  "false",
 	"mappedFileSizeConsumeQueue":        "6000000",
 	"flushConsumeQueueThoroughInterval": "60000",
+	"messageIndexEnable":                "true",
+	"maxHashSlotNum":                    "5000000",
+	"maxIndexNum":                       "20000000",
 	"readUnCommitted":                   "false",
 	"duplicationEnable":                 "false",
 }

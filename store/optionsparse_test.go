@@ -104,7 +104,7 @@ func TestParseOptionsFaults(t *testing.T) {
 func TestParseOptionsNotes(t *testing.T) {
 	o, notes, err := ParseOptions(map[string]string{
 		"brokerClusterName": "c", "flushDiskTyp": "SYNC_FLUSH", "MaxMessageSize": "1", "wakeFlushWhenPutMesage": "true",
-		"maxTopicLength": "100", "messageIndexEnable": "true", "enableDLegerCommitLog": "false", "syncFlushTimeout": "6000",
+		"maxTopicLength": "100", "messageIndexSafe": "true", "enableDLegerCommitLog": "false", "syncFlushTimeout": "6000",
 	})
 	require.NoError(t, err)
 	want := DefaultOptions()
@@ -120,7 +120,7 @@ func TestParseOptionsNotes(t *testing.T) {
 		"enableDLegerCommitLog: without effect in this version",
 		"flushDiskTyp: unknown; did you mean flushDiskType?",
 		"maxTopicLength: without effect, as in RocketMQ 5.5.0",
-		"messageIndexEnable: without effect in this version",
+		"messageIndexSafe: without effect in this version",
 		"wakeFlushWhenPutMesage: unknown; did you mean wakeFlushWhenPutMessage?",
 	}, texts)
 	require.Equal(t, PropertyNote{Name: "flushDiskTyp", Kind: NoteUnknown, Nearest: "flushDiskType"}, notes[3])

@@ -21,6 +21,7 @@ type views struct {
 	queues cq.Store
 	view   *queueView
 	follow *follower
+	index  *indexView // nil: none
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -87,6 +88,12 @@ func (s *Store) openViews(unclean bool) (err error) {
 	}
 	if err := s.loadOffsets(v); err != nil {
 		return err
+	}
+	if s.o.MessageIndexEnable {
+		if v.index, err = s.openIndex(&v.checkpoint, unclean, levels); err != nil {
+			s.reportIndex(err)
+			err = nil
+		}
 	}
 	s.views = v
 	v.start()
@@ -241,6 +248,9 @@ func (v *views) start() {
 			v.s.setFlag(FlagLogicsQueueError, err)
 		}
 	})
+	if v.index != nil {
+		v.running.Go(func() { v.index.follow.run(ctx, v.s.writer) })
+	}
 	v.running.Go(func() { v.mendBroken(ctx) })
 	v.verified = make(chan struct{})
 	v.running.Go(func() {
@@ -308,6 +318,14 @@ func (v *views) flush(ctx context.Context) error {
 		v.noted = note.phyOffset
 	}
 	c := v.checkpoint
+	if v.index != nil {
+		ms, err := v.index.flush()
+		if err != nil {
+			v.s.logger.Error("index could not be made durable", slog.Any("err", err))
+		} else {
+			c.IndexMsgTimestampMs = max(c.IndexMsgTimestampMs, ms)
+		}
+	}
 	if last >= 0 && last < flushed {
 		c.LogicsPhysicalOffset, c.LogicsMsgTimestampMs = last, lastMs
 		c.PhysicMsgTimestampMs = max(c.PhysicMsgTimestampMs, lastMs)
@@ -342,7 +360,7 @@ const drainStep = 2 * time.Millisecond
 // close brings the queues to the end of the log, makes them durable and closes them. left says what could not be done: then the store was
 // not left in order.
 func (v *views) close(ctx context.Context) (left, err error) {
-	for v.behind() > 0 && v.follow.failure() == nil && v.s.writer.Failure() == nil && ctx.Err() == nil {
+	for (v.owes(v.follow) || v.index != nil && v.owes(v.index.follow)) && v.s.writer.Failure() == nil && ctx.Err() == nil {
 		time.Sleep(drainStep)
 	}
 	select {
@@ -358,11 +376,24 @@ func (v *views) close(ctx context.Context) (left, err error) {
 	if n := v.behind(); n > 0 {
 		left = errors.Join(left, fmt.Errorf("%d bytes of the log are not dispatched to the consume queues", n), v.follow.failure())
 	}
+	if v.index != nil && v.indexBehind() > 0 {
+		left = errors.Join(left, fmt.Errorf("%d bytes of the log are not dispatched to the index", v.indexBehind()), v.index.follow.failure())
+	}
 	if err := v.flush(context.WithoutCancel(ctx)); err != nil {
 		left = errors.Join(left, err)
 	}
+	if v.index != nil {
+		left = errors.Join(left, v.index.close())
+	}
 	return left, v.queues.Close()
 }
+
+// owes tells whether a follower has something to do, and does it.
+func (v *views) owes(f *follower) bool {
+	return f.failure() == nil && f.from.Load() < v.s.writer.Positions().Wrote
+}
+
+func (v *views) indexBehind() int64 { return v.s.writer.Positions().Wrote - v.index.follow.from.Load() }
 
 // behind returns how many bytes of the log have no units yet.
 func (v *views) behind() int64 { return v.s.writer.Positions().Wrote - v.follow.from.Load() }
@@ -380,7 +411,7 @@ type Watermarks struct {
 	Committed    int64 `json:"committed"` // readable
 	Flushed      int64 `json:"flushed"`   // durable
 	Confirmed    int64 `json:"confirmed"` // where readers of messages stop
-	// Views tells of what is derived from the log, by name: "file queues", "rocks queues".
+	// Views tells of what is derived from the log, by name: "file queues" or "rocks queues", and "index".
 	Views map[string]ViewMark `json:"views"`
 }
 
@@ -402,25 +433,29 @@ type ViewMark struct {
 func (s *Store) Watermarks() Watermarks {
 	p := s.log.Positions()
 	m := Watermarks{MinPhyOffset: max(s.Log().MinOffset(), 0), Appended: p.Wrote, Committed: p.Committed, Flushed: p.Flushed, Confirmed: p.Confirm, Views: map[string]ViewMark{}}
-	if s.views != nil {
-		m.Views[s.views.view.name()] = s.views.watermark()
+	if v := s.views; v != nil {
+		q := v.view
+		mark := s.mark(v.follow)
+		_, _, mark.Durable = v.queues.Progress()
+		mark.Conflicts, mark.Unsupported, mark.Broken = q.conflicts.Load(), q.unsupported.Load(), int(q.brokenNow.Load())
+		m.Views[q.name()] = mark
+		if v.index != nil {
+			mark := s.mark(v.index.follow)
+			_, mark.Durable = v.index.index.Progress()
+			m.Views[v.index.name()] = mark
+		}
 	}
 	return m
 }
 
-func (v *views) watermark() ViewMark {
-	f, q := v.follow, v.view
-	m := ViewMark{
-		Dispatched: f.from.Load(), PassedOver: f.poison.Load(), HoleBytes: f.holes.Load(),
-		Conflicts: q.conflicts.Load(), Unsupported: q.unsupported.Load(),
-	}
-	_, _, m.Durable = v.queues.Progress()
-	if m.BehindBytes = max(v.s.log.Positions().Wrote-m.Dispatched, 0); m.BehindBytes > 0 {
+// mark tells how far a follower is.
+func (s *Store) mark(f *follower) ViewMark {
+	m := ViewMark{Dispatched: f.from.Load(), PassedOver: f.poison.Load(), HoleBytes: f.holes.Load()}
+	if m.BehindBytes = max(s.log.Positions().Wrote-m.Dispatched, 0); m.BehindBytes > 0 {
 		if _, ms := f.lastDelivered(); ms > 0 {
 			m.BehindMs = max(time.Now().UnixMilli()-ms, 0)
 		}
 	}
-	m.Broken = int(q.brokenNow.Load())
 	if err := f.failure(); err != nil {
 		m.Failure = err.Error()
 	}

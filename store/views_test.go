@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/index"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -35,6 +37,7 @@ func viewOptions(t StoreType) Options {
 	o.MappedFileSizeConsumeQueue = 1000
 	o.StoreType = t
 	o.EnableLmq, o.EnableMultiDispatch = true, true
+	o.MaxHashSlotNum, o.MaxIndexNum = 100, 400
 	return o
 }
 
@@ -354,3 +357,69 @@ type counted struct{ got int }
 func (*counted) name() string                  { return "counted" }
 func (c *counted) add(*message.Record)         { c.got++ }
 func (*counted) deliver(context.Context) error { return nil }
+
+// TestIndexFollowsTheLog finds each message by its key, also after a kill, and after the index was taken away.
+func TestIndexFollowsTheLog(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	root := t.TempDir()
+	n := 0
+	put := func(s *Store, more int) {
+		for range more {
+			m := plainMessage("T", "body")
+			m.Properties = message.AppendProperty(nil, message.PropertyKeys, fmt.Sprintf("key%d", n))
+			_, err := s.Put(t.Context(), m)
+			require.NoError(t, err)
+			n++
+		}
+	}
+	requireFound := func(s *Store) {
+		require.Eventually(t, func() bool { return s.views.indexBehind() == 0 }, 20*time.Second, time.Millisecond)
+		for i := range n {
+			a, err := s.views.index.index.Query(index.Query{Topic: "T", Key: fmt.Sprintf("key%d", i), Max: 10, EndMs: math.MaxInt64}, func(phy int64) bool {
+				var r message.Record
+				release, err := s.Log().Read(phy, 0, true, &r)
+				require.NoError(t, err)
+				defer release()
+				keys, _ := r.Property(message.PropertyKeys)
+				return string(keys) == fmt.Sprintf("key%d", i)
+			})
+			require.NoError(t, err)
+			require.Len(t, a.PhyOffsets, 1, "key%d", i)
+		}
+	}
+	s := openStore(t, root, o)
+	put(s, 500)
+	requireFound(s)
+	copied := crash(t, root)
+	require.NoError(t, s.Close())
+	for _, lose := range []func(root string) error{
+		func(string) error { return nil },
+		func(root string) error { return os.RemoveAll(NewLayout(root).IndexDir()) },
+	} {
+		for _, root := range []string{copied, root} {
+			require.NoError(t, lose(root))
+			s := openStore(t, root, o)
+			before := n
+			put(s, 50)
+			requireFound(s)
+			n = before // each store has its own
+			require.NoError(t, s.Close())
+			require.NoFileExists(t, NewLayout(root).AbortPath())
+			requireWhole(t, root, o)
+		}
+		n += 50
+	}
+}
+
+// TestStoreGoesOnWithoutItsIndex opens a store whose index cannot be opened.
+func TestStoreGoesOnWithoutItsIndex(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	root := t.TempDir()
+	require.NoError(t, os.WriteFile(NewLayout(root).IndexDir(), nil, 0o600)) // a file in its place
+	s := openStore(t, root, o)
+	putSome(t, s, 10)
+	awaitDispatch(t, s)
+	require.NotContains(t, s.Watermarks().Views, "index")
+	require.NoError(t, s.Close())
+	requireWhole(t, root, o)
+}

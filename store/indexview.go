@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/tandemq/tandemmq/index"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// indexView feeds the hash index. It follows the log by itself, so an index that is slow, gone or broken holds up neither puts nor queues; it is never a
+// reason for a store not to open.
+type indexView struct {
+	s      *Store
+	index  *index.Index
+	follow *follower
+	levels *message.DelayLevels
+	batch  []message.DispatchRequest
+
+	flushing sync.Mutex
+}
+
+// openIndex opens the index and says from where it has to be fed. An index that cannot be opened is reported and left alone.
+func (s *Store) openIndex(c *Checkpoint, unclean bool, levels *message.DelayLevels) (*indexView, error) {
+	end := s.writer.Positions().Confirm
+	ix, err := index.Open(s.layout.IndexDir(), index.Options{
+		HashSlots: int32(s.o.MaxHashSlotNum), MaxEntries: int32(s.o.MaxIndexNum),
+		Unclean: unclean, FlushedToMs: c.IndexMsgTimestampMs, Logger: s.o.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open index: %w", err)
+	}
+	if err := ix.TruncateDirty(end); err != nil {
+		return nil, errors.Join(fmt.Errorf("cut index to the log: %w", err), ix.Close())
+	}
+	log := s.writer.Log()
+	v := &indexView{s: s, index: ix, levels: levels}
+	v.follow = newFollower(v, log, s.logger, min(max(ix.DispatchFrom(), log.MinOffset(), 0), end))
+	v.follow.uncommitted = s.o.ReadUnCommitted
+	return v, nil
+}
+
+func (v *indexView) name() string { return "index" }
+
+func (v *indexView) add(r *message.Record) { v.batch = append(v.batch, r.DispatchRequest(v.levels)) }
+
+func (v *indexView) deliver(context.Context) error {
+	if err := v.index.Append(v.batch); err != nil {
+		return err
+	}
+	clear(v.batch)
+	v.batch = v.batch[:0]
+	return nil
+}
+
+// flush makes the index durable and returns indexMsgTimestamp for the checkpoint.
+func (v *indexView) flush() (int64, error) {
+	v.flushing.Lock()
+	defer v.flushing.Unlock()
+	if err := v.index.Flush(); err != nil {
+		return 0, fmt.Errorf("flush index: %w", err)
+	}
+	return v.index.IndexMsgTimestampMs(), nil
+}
+
+// close flushes and closes the index.
+func (v *indexView) close() error {
+	_, err := v.flush()
+	return errors.Join(err, v.index.Close())
+}
+
+// reportIndex says that the store goes on without its index.
+func (s *Store) reportIndex(err error) {
+	s.logger.Error("the store goes on without its index: messages are not found by key until it can be opened", slog.Any("err", err))
+}
