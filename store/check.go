@@ -78,7 +78,7 @@ type CheckReport struct {
 // against the other.
 //
 // Counting makes the order in which the log is read indifferent, so its files are read in parallel, and memory does not grow
-// with the number of messages. It is bounded by, beside what the queue stores keep: 300 bytes a queue, 16 MiB a worker, and
+// with the number of messages. It is bounded by, beside what the queue stores keep: 300 bytes a queue, 24 MiB a worker, and
 // Limit findings of each kind.
 //
 // A store with an abort mark is checked as it lies there: what the next recovery puts right is a warning.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -354,6 +356,17 @@ func TestCheckDeepFindsEachBreak(t *testing.T) {
 				fmt.Sprintf("error duplicate-slot log sample_0/1 slot 60 at %d", two.PhyOffset),
 			}
 		}},
+		{"FRI-2 two records claim a slot, and the one that has it is damaged", func(b broken) []string {
+			k := cq.Key{Topic: message.TopicSchedule, QueueID: 3} // no light queue has its messages as well
+			one, two := unit(b, k, 0), unit(b, k, 1)
+			b.s.pokeLog(two.PhyOffset+20, binary.BigEndian.AppendUint64(nil, 0)...)
+			b.s.flipLog(one.PhyOffset + 100)
+			return []string{
+				fmt.Sprintf("error no-record file SCHEDULE_TOPIC_XXXX/3 slot 0 at %d", one.PhyOffset),
+				fmt.Sprintf("error other-slot file SCHEDULE_TOPIC_XXXX/3 slot 1 at %d", two.PhyOffset),
+				fmt.Sprintf("error log-damage log at %d", one.PhyOffset),
+			}
+		}},
 		{"FRI-1 a record says it is of another queue", func(b broken) []string {
 			u, have := unit(b, queueA, 60), unit(b, cq.Key{Topic: "sample_0", QueueID: 0}, 60)
 			b.s.pokeLog(u.PhyOffset+12, 0, 0, 0, 0)
@@ -415,13 +428,17 @@ func TestCheckShallow(t *testing.T) {
 	none, v := tail(queueA, 3)
 	v.PhyOffset += 4
 	s.pokeUnit(queueA, none, v)
-	foreign, _ := tail(queueB, 2)
+	foreign, _ := tail(queueB, 1) // told once, as an end and by its record
 	s.pokeUnit(queueB, foreign, other)
+	old := s.units[lightA][0]
+	old.TagsCode++
+	s.pokeUnit(lightA, 0, old)
 	require.Equal(t, []string{
 		fmt.Sprintf("error no-record file sample_0/1 slot %d at %d", none, v.PhyOffset),
 		fmt.Sprintf("error other-queue file sample_0/1 slot 0 at %d", other.PhyOffset),
 		fmt.Sprintf("error other-slot file sample_2/0 slot %d at %d", foreign, other.PhyOffset),
 		fmt.Sprintf("error wrong-size file sample_0/1 slot %d at %d", last, u.PhyOffset),
+		fmt.Sprintf("error wrong-tags file %%LMQ%%light_2/0 slot 0 at %d", old.PhyOffset),
 	}, briefs(s.check(CheckOptions{})))
 }
 
@@ -675,8 +692,64 @@ func TestCheckRocksPlaces(t *testing.T) {
 	require.Equal(t, []string{"error rocks-place rocks"}, briefs(rep))
 	require.Contains(t, rep.Findings[0].Text, "both")
 	require.NoError(t, os.RemoveAll(filepath.Join(s.root, "consumequeue")))
-	rep = s.check(CheckOptions{Deep: true, Kind: ""})
+	rep, err := Check(t.Context(), s.root, CheckOptions{Deep: true}) // one place alone, and no database that can be opened
+	if errors.Is(err, cq.ErrNoRocksDB) {
+		return
+	}
+	require.NoError(t, err)
+	require.Equal(t, []string{"error bad-side rocks"}, briefs(rep))
 	require.Empty(t, rep.Sides, "no records are told to lack queues that cannot be read")
+}
+
+// boundsQueue is a queue of any bounds.
+type boundsQueue struct {
+	cq.Queue
+	b cq.Bounds
+}
+
+func (q boundsQueue) Bounds() (cq.Bounds, error) { return q.b, nil }
+
+func TestCheckBadBounds(t *testing.T) {
+	for _, b := range []cq.Bounds{{Min: 5, Max: 4}, {Min: -1, Max: 4}, {Min: 4, Max: 4}, {}} {
+		c := newChecker(t.Context(), t.TempDir(), CheckOptions{})
+		q := &checkedQueue{key: queueA}
+		q.sides[sideRocks].q = boundsQueue{b: b}
+		require.NoError(t, c.readBounds(q))
+		want := []string{}
+		if b.Min < 0 || b.Min > b.Max {
+			want = append(want, "error bad-bounds rocks sample_0/1")
+		}
+		require.Equal(t, want, briefs(c.report()))
+		require.Equal(t, len(want) == 0, q.sides[sideRocks].usable())
+	}
+}
+
+func TestCheckProgress(t *testing.T) {
+	s := newCheckedStore(t)
+	s.flipLog(s.records[3].PhyOffset + 4)
+	type phase struct {
+		name, unit string
+		total      int64
+		done       atomic.Int64
+	}
+	for _, deep := range []bool{true, false} {
+		var phases []*phase
+		s.check(CheckOptions{Deep: deep, Workers: 3, Progress: func(name string, total int64, unit string) func(int64) {
+			p := &phase{name: name, unit: unit, total: total}
+			phases = append(phases, p)
+			return func(done int64) {
+				for old := p.done.Load(); done > old && !p.done.CompareAndSwap(old, done); old = p.done.Load() {
+				}
+			}
+		}})
+		var names []string
+		for _, p := range phases {
+			names = append(names, p.name+" in "+p.unit)
+			require.Positive(t, p.total)
+			require.Equal(t, p.total, p.done.Load(), p.name)
+		}
+		require.Equal(t, []string{"bounds in queues", "log in bytes", "queues in queues"}, names)
+	}
 }
 
 func TestCheckErrors(t *testing.T) {

@@ -26,7 +26,7 @@ type unitWindow struct {
 }
 
 const (
-	windowBudgetUnits = 1 << 19 // 16 MiB of cq.Unit for each worker
+	windowBudgetUnits = 1 << 19 // 16 MiB of cq.Unit for each worker, and up to 8 MiB for the places themselves
 	windowMaxUnits    = 1024
 	windowMinUnits    = 4
 )
