@@ -33,7 +33,7 @@ func TestEveryOperationFails(t *testing.T) {
 		for i, kind := range kinds {
 			t.Run(m.name+"/"+kind.name, func(t *testing.T) {
 				var failures, sticky, refused int
-				for k := int64(0); ; k++ {
+				for k := int64(i % sweepStep); ; k += sweepStep {
 					fsys, l := faultfs.New(faultfs.Options{}), newLedger()
 					if i != 1 { // one of them begins with nothing
 						fsys, l = killed.Clone(), before.fork()
@@ -87,7 +87,9 @@ func TestEveryOperationFails(t *testing.T) {
 				}
 				t.Logf("%d failures, %d of them the end of the log, %d logs with a hole", failures, sticky, refused)
 				require.NotZero(t, failures)
-				require.NotZero(t, sticky)
+				if sweepStep == 1 {
+					require.NotZero(t, sticky)
+				}
 			})
 		}
 	}
