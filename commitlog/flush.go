@@ -147,15 +147,16 @@ func (f *flusher) flush(leastPages int64) error {
 // sync brings [from, to) into the files and onto the disk. syncing is held.
 func (f *flusher) sync(from, to int64) error {
 	w := f.w
-	if err := w.commitTo(to); err != nil {
-		return err
-	}
 	start := time.Now()
 	f.scratch = w.segments.between(f.scratch[:0], from, to)
 	if n := len(f.scratch); n == 0 || f.scratch[0].from > from || f.scratch[n-1].end < to {
 		return fmt.Errorf("flush commit log from physical offset %d to %d: %w", from, to, ErrClosed) // nothing counts as flushed that was not synced (W11)
 	}
+	// File by file: nothing of the next file is written before this one is durable, so that a loss of power leaves no record behind a hole.
 	for _, s := range f.scratch {
+		if err := w.commitTo(min(to, s.end)); err != nil {
+			return err
+		}
 		if err := s.handle.Datasync(); err != nil {
 			return w.failDisk(fmt.Errorf("flush commit log from physical offset %d to %d: %w", from, to, err))
 		}

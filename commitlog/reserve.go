@@ -191,7 +191,7 @@ func (w *Writer) Publish(r *Reservation, fill func(dst []byte) error) error {
 	}
 	switch {
 	case w.o.Mode == WriteThrough && !w.o.SyncFlush:
-		return w.commitTo(r.end)
+		return w.Commit(r)
 	case w.flusher.onPut:
 		w.flusher.kick()
 	}

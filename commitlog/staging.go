@@ -98,7 +98,11 @@ func (g *staging) recycleLocked(c *chunk) {
 	}
 }
 
-// commitTo writes everything staged and published below to into the files, or finds that somebody has. Then readers see it. One
+// Commit writes what r reserved into the log's file, if it is not there yet: from then on it survives the process. It is for who does not wait for the
+// flush, in the modes that collect in memory.
+func (w *Writer) Commit(r *Reservation) error { return w.commitTo(max(r.end, w.pos.Wrote())) }
+
+// commitTo writes everything staged below to, which is published, into the files, or finds that somebody has. Then readers see it. One
 // goroutine writes at a time, so that those that come meanwhile find much written for them.
 func (w *Writer) commitTo(to int64) error {
 	if w.staging == nil {
@@ -109,7 +113,6 @@ func (w *Writer) commitTo(to int64) error {
 	}
 	w.committing.Lock()
 	defer w.committing.Unlock()
-	to = max(to, w.pos.Wrote())
 	if err := w.diskFailure(); err != nil || w.committed() >= to {
 		return err
 	}

@@ -17,6 +17,7 @@ type appender interface {
 	Reserve(r *commitlog.Reservation, size int) error
 	AwaitSpace(busy *commitlog.BusyError, timeout time.Duration) bool
 	Publish(r *commitlog.Reservation, fill func(dst []byte) error) error
+	Commit(r *commitlog.Reservation) error
 	AwaitFlush(r *commitlog.Reservation) error
 	Failure() error
 	Positions() commitlog.Positions
@@ -153,7 +154,13 @@ func (p *putter) put(ctx context.Context, m *message.Message, check func(*putter
 	if err := p.s.log.Publish(&p.res, p.encode); err != nil {
 		return refuse(&PutError{PutUnknownError, err})
 	}
-	if !p.wait || !p.s.syncFlush {
+	if !p.s.syncFlush {
+		return r, nil
+	}
+	if !p.wait { // it is to survive the process all the same
+		if err := p.s.log.Commit(&p.res); err != nil {
+			return refuse(&PutError{PutUnknownError, err})
+		}
 		return r, nil
 	}
 	if err := p.s.log.AwaitFlush(&p.res); err != nil {

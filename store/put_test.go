@@ -449,3 +449,29 @@ func TestPutConcurrent(t *testing.T) {
 		require.Len(t, byPlace, stored)
 	})
 }
+
+// TestPutWithoutWaitIsInTheFile: under synchronous flush a message with WAIT=false is not durable when Put returns, but it is the system's, whatever
+// becomes of the process.
+func TestPutWithoutWaitIsInTheFile(t *testing.T) {
+	for name, set := range map[string]func(*Options){
+		"staged": func(*Options) {},
+		"mmap":   func(o *Options) { o.SyncFlushWriteMode = SyncWriteMapped },
+		"pwrite": func(o *Options) { o.WriteWithoutMmap = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := putOptions()
+			o.FlushDiskType = SyncFlush
+			o.FlushIntervalCommitLog = time.Hour
+			set(&o)
+			s := openStore(t, t.TempDir(), o)
+			m := newMessage("T")
+			m.Properties = message.AppendProperty(nil, message.PropertyWait, "false")
+			r, err := s.Put(t.Context(), m)
+			require.NoError(t, err)
+			p := s.Positions()
+			require.Equal(t, r.Append.PhyOffset+int64(r.Append.Bytes), p.Committed)
+			require.Less(t, p.Flushed, p.Committed)
+			require.NoError(t, s.Close())
+		})
+	}
+}
