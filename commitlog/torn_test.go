@@ -63,7 +63,7 @@ func TestFRB14HoleBeforeTheLastFileIsFound(t *testing.T) {
 			b := newBuilder(t, 4096, 0).add(1000, 1000, 1000)
 			b.add(1000, 1000, 1000, 1000, 1000, 1000)
 			require.Len(t, b.files, 3)
-			clear(b.at(b.records[4])[:500])
+			clear(b.at(b.records[4])[100:500])
 			dir := b.write()
 			o := testOptions(dir, false, WriteMapped)
 			o.FileSize, o.DurableTo = 4096, c.durableTo

@@ -74,7 +74,8 @@ type Writer struct {
 }
 
 // OpenWriter opens the log for appending, creating what is missing. It finds the end by a scan, see WriterOptions.DurableTo. A torn tail is cut off,
-// durably, and reported to the Logger: what follows the last valid record is no record and nothing behind it is one. What an
+// durably, and reported to the Logger: what follows the last valid record is no record and nothing behind it is one. So are
+// records behind one that a killed process did not come to fill, see hole.go. What an
 // earlier process left in the page cache is made durable. Files made ahead by an earlier process are used.
 //
 // The caller has made sure that no other process has the log open.
@@ -137,11 +138,18 @@ func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
 		lastMs = s.Record().StoreTimestampMs
 	}
 	end = s.End()
+	cut, records := end.Kind == EndTorn, 0
+	if end.Kind == EndCorrupt && end.Offset >= w.o.DurableTo {
+		if records, cut, err = w.log.unpublished(end); err != nil {
+			return end, 0, err
+		}
+	}
 	switch {
-	case end.Kind == EndTorn:
-		w.logger.Warn("torn tail of the commit log is cut off", slog.String("file", end.File), slog.Int64("phyOffset", end.Offset), slog.Any("err", s.Err()))
+	case cut:
+		w.logger.Warn("tail of the commit log that was never published is cut off", slog.String("file", end.File), slog.Int64("phyOffset", end.Offset),
+			slog.Int("records", records), slog.Any("err", s.Err()))
 		if err := w.queue.Truncate(end.Offset); err != nil {
-			return end, 0, fmt.Errorf("cut torn tail of the commit log: %w", err)
+			return end, 0, fmt.Errorf("cut tail of the commit log: %w", err)
 		}
 	case s.Err() != nil:
 		return end, 0, s.Err()
