@@ -1,4 +1,4 @@
-// Package commitlog reads the CommitLog, the one file run that holds every message and from which all else can be rebuilt.
+// Package commitlog reads and writes the CommitLog, the one file run that holds every message and from which all else can be rebuilt.
 //
 //	<dir>/00000000000000000000   record record record ... filler
 //	<dir>/00000000000001073741824   record record ... zeros           (each file exactly FileSize bytes)
@@ -14,6 +14,11 @@
 //	Log.Scanner     every record in order, from a record boundary to the end; tells how the log ends
 //	Log.End         how the log ends, without scanning all of it
 //	Log.Read        one record by its physical offset, everything verified
+//	Log.Chunk       raw bytes, for who follows the log
+//
+//	OpenWriter      finds the end, cuts a torn tail, goes on from there
+//	Writer.Reserve  the next bytes; Writer.Publish fills them and makes them part of the log; Writer.AwaitFlush waits for the disk
+//	Writer.AwaitConfirm waits for something new to read
 //
 // # How a log ends
 //
@@ -24,12 +29,13 @@
 //
 // # Caveats
 //
-// The log is read-only here, and its list of files is that of Open. Of a live log a reader sees a torn end that heals.
+// A Log that Open returns is read-only, and its list of files is that of the moment. Of a live log it sees a torn end that heals. The Log of a Writer
+// stops at what is committed.
 //
 // Slices of records point into mapped files. Reading them faults when someone cuts the file meanwhile; Scanner and Read are safe
 // from that themselves, for the slices they hand out see mmap.GuardFault.
 //
 // # Goroutines
 //
-// The package starts none. A Log may be used by many goroutines, a Scanner by one.
+// A Log starts none and may be used by many, a Scanner by one. A Writer has those that its type lists, and may be used by many.
 package commitlog

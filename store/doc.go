@@ -14,8 +14,8 @@
 //
 // A view never writes: it shows what is on disk, also when recovery would cut some of it away.
 //
-// An open store writes the log and nothing else yet: no consume queue, no index, no checkpoint. Store.Close leaves the abort
-// mark when there are messages that no queue has, so that RocketMQ builds the queues when it starts on the store.
+// An open store keeps its consume queues (files or RocksDB) and its index up to the log, each by a follower of its own: what was put is in
+// them a moment later, and all of it when Close returns. See Store.Watermarks.
 //
 // # Goroutines
 //
