@@ -5,7 +5,6 @@ package crash
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,23 +17,6 @@ import (
 	"github.com/tandemq/tandemmq/tests/golden"
 )
 
-// kills is how many random moments each direction is killed at. TANDEMMQ_KILLS and TANDEMMQ_SEED change and repeat a run.
-func kills(t *testing.T) (int, *rand.Rand) {
-	n, seed := 20, uint64(time.Now().UnixNano())
-	if s := os.Getenv("TANDEMMQ_KILLS"); s != "" {
-		var err error
-		n, err = strconv.Atoi(s)
-		require.NoError(t, err)
-	}
-	if s := os.Getenv("TANDEMMQ_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("seed %d", seed)
-	return n, rand.New(rand.NewPCG(seed, seed))
-}
-
 // killed runs a command and kills it after d. It tells whether the command was still running then.
 func killed(t *testing.T, d time.Duration, bin string, args ...string) bool {
 	cmd := exec.Command(bin, args...)
@@ -43,9 +25,6 @@ func killed(t *testing.T, d time.Duration, bin string, args ...string) bool {
 	err := cmd.Wait()
 	return !timer.Stop() && err != nil
 }
-
-// reach counts how often a kill left the migration in each phase, so that a run shows what it covered.
-type reach map[string]int
 
 func phaseOf(t *testing.T, bin *golden.Binary, dir string) string {
 	var st struct{ Phase string }
