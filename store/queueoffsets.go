@@ -22,7 +22,7 @@ import (
 //	16      ...    rows
 //	end-4   4      crc            u32   CRC-32 (IEEE) of all bytes before
 //
-//	row: topicLen u16, topic, queueId i32, next i64
+//	row: topicLen u16, topic, queueId i32, next i64; the top bit of next is set for a batch queue
 //
 // All integers are big-endian.
 const (
@@ -31,12 +31,13 @@ const (
 	queueOffsetsCRC    = 4
 	queueOffsetsRow    = 2 + 4 + 8 // without the topic
 	queueOffsetsName   = "queue-offsets"
+	batchQueueBit      = 1 << 63
 )
 
 // queueOffsets is what the file says.
 type queueOffsets struct {
 	phyOffset int64
-	next      map[cq.Key]int64
+	next      map[cq.Key]queueState
 }
 
 func (l Layout) queueOffsetsPath() string { return filepath.Join(l.StateDir(), queueOffsetsName) }
@@ -50,11 +51,15 @@ func (q *queueOffsets) image() []byte {
 	b := be.AppendUint32(make([]byte, 0, size), queueOffsetsMagic)
 	b = be.AppendUint64(b, uint64(q.phyOffset))
 	b = be.AppendUint32(b, uint32(len(q.next)))
-	for k, next := range q.next {
+	for k, state := range q.next {
+		next := uint64(state.next)
+		if state.batch {
+			next |= batchQueueBit
+		}
 		b = be.AppendUint16(b, uint16(len(k.Topic)))
 		b = append(b, k.Topic...)
 		b = be.AppendUint32(b, uint32(k.QueueID))
-		b = be.AppendUint64(b, uint64(next))
+		b = be.AppendUint64(b, next)
 	}
 	return be.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
@@ -70,7 +75,7 @@ func parseQueueOffsets(b []byte) (*queueOffsets, error) {
 	q := &queueOffsets{phyOffset: int64(be.Uint64(b[4:]))}
 	count := int(be.Uint32(b[12:]))
 	rows := b[queueOffsetsHeader:n]
-	q.next = make(map[cq.Key]int64, min(count, len(rows)/queueOffsetsRow))
+	q.next = make(map[cq.Key]queueState, min(count, len(rows)/queueOffsetsRow))
 	for range count {
 		if len(rows) < queueOffsetsRow {
 			return nil, errQueueOffsets
@@ -80,7 +85,8 @@ func parseQueueOffsets(b []byte) (*queueOffsets, error) {
 			return nil, errQueueOffsets
 		}
 		k := cq.Key{Topic: string(rows[2 : 2+size]), QueueID: int32(be.Uint32(rows[2+size:]))}
-		q.next[k] = int64(be.Uint64(rows[6+size:]))
+		next := be.Uint64(rows[6+size:])
+		q.next[k] = queueState{next: int64(next &^ batchQueueBit), batch: next&batchQueueBit != 0}
 		rows = rows[queueOffsetsRow+size:]
 	}
 	if len(rows) > 0 {

@@ -35,6 +35,8 @@ type queueView struct {
 	topics  map[string]string   // one string for each topic
 	refused map[string]struct{} // topics of batch queues that were reported
 
+	batchEnds map[cq.Key]int64 // what comes next in batch queues, since the last delivery
+
 	mu struct { // between the follower, a mending, and who looks at the queues
 		sync.Mutex
 		known  map[cq.Key]*queueState
@@ -51,12 +53,13 @@ type queueView struct {
 type queueState struct {
 	next    int64 // the slot behind its last record in the log
 	checked bool  // the store of queues was seen to have it, up to there
+	batch   bool  // it is a batch queue, which the store of queues does not have
 }
 
 func newQueueView(queues cq.Store, levels *message.DelayLevels, light bool, batch func(topic string) bool, logger *slog.Logger) *queueView {
 	v := &queueView{
 		queues: queues, levels: levels, light: light, batch: batch, logger: logger,
-		topics: make(map[string]string), refused: make(map[string]struct{}),
+		topics: make(map[string]string), refused: make(map[string]struct{}), batchEnds: make(map[cq.Key]int64),
 	}
 	v.mu.known = make(map[cq.Key]*queueState)
 	v.mu.broken = make(map[cq.Key]error)
@@ -72,7 +75,7 @@ func (v *queueView) add(r *message.Record) {
 	}
 	topic := v.topic(r.Topic)
 	if r.SysFlag&message.FlagInnerBatch != 0 || v.batch(topic) {
-		v.refuse(topic, r.PhyOffset)
+		v.refuse(topic, r)
 		return
 	}
 	u := cq.Unit{PhyOffset: r.PhyOffset, Size: r.TotalSize, TagsCode: r.TagsCode(v.levels), StoreTimestampMs: r.StoreTimestampMs}
@@ -93,14 +96,27 @@ func (v *queueView) add(r *message.Record) {
 	})
 }
 
-// refuse counts a record of a batch queue, and names the topic once.
-func (v *queueView) refuse(topic string, phy int64) {
+// refuse counts a record of a batch queue, notes what comes next there, and names the topic once.
+func (v *queueView) refuse(topic string, r *message.Record) {
 	v.unsupported.Add(1)
+	n := int64(1)
+	if r.SysFlag&message.FlagInnerBatch != 0 {
+		n = max(n, int64(r.DispatchRequest(nil).BatchSize))
+	}
+	v.batchEnds[cq.Key{Topic: topic, QueueID: r.QueueID}] = after(r.QueueOffset, n)
 	if _, known := v.refused[topic]; known {
 		return
 	}
 	v.refused[topic] = struct{}{}
-	v.logger.Error("messages of a topic with batch queues are in the log and in no queue: batch queues are not supported", slog.String("topic", topic), slog.Int64("phyOffset", phy))
+	v.logger.Error("messages of a topic with batch queues are in the log and in no queue: batch queues are not supported", slog.String("topic", topic), slog.Int64("phyOffset", r.PhyOffset))
+}
+
+// noteBatchEndsLocked takes over what add found out about batch queues.
+func (v *queueView) noteBatchEndsLocked() {
+	for k, next := range v.batchEnds {
+		v.mu.known[k] = &queueState{next: next, batch: true}
+	}
+	clear(v.batchEnds)
 }
 
 // maxTopicStrings bounds the table of topic names; a store with more just makes some of them twice.
@@ -123,6 +139,7 @@ func (v *queueView) topic(b []byte) string {
 func (v *queueView) deliver(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.noteBatchEndsLocked()
 	v.lookLocked(v.entries)
 	batch := v.entries
 	if len(v.mu.broken) > 0 {
@@ -179,6 +196,7 @@ func (v *queueView) lookLocked(batch []cq.Entry) {
 func (v *queueView) learn() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.noteBatchEndsLocked()
 	for i := range v.entries {
 		e := &v.entries[i]
 		q := v.mu.known[e.Key]
@@ -208,7 +226,7 @@ func (v *queueView) verifyQueue(k cq.Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	q := v.mu.known[k]
-	if _, broken := v.mu.broken[k]; broken || q == nil {
+	if _, broken := v.mu.broken[k]; broken || q == nil || q.batch {
 		return
 	}
 	queue, ok := v.queues.Queue(k)
@@ -227,10 +245,10 @@ func (v *queueView) verifyQueue(k cq.Key) {
 }
 
 // offsetsLocked returns what comes next in each queue.
-func (v *queueView) offsetsLocked() map[cq.Key]int64 {
-	m := make(map[cq.Key]int64, len(v.mu.known))
+func (v *queueView) offsetsLocked() map[cq.Key]queueState {
+	m := make(map[cq.Key]queueState, len(v.mu.known))
 	for k, q := range v.mu.known {
-		m[k] = q.next
+		m[k] = queueState{next: q.next, batch: q.batch}
 	}
 	return m
 }

@@ -67,10 +67,10 @@ func (s *Store) openViews(unclean bool) (err error) {
 	v.view.onBroken = v.kickMending
 	note := v.readNote(log, end)
 	from := v.dispatchFrom(log, unclean, end)
-	if note != nil {
+	if note != nil && v.queues.Kind() == cq.KindFile {
 		from = note.phyOffset
 	}
-	if v.queues.Kind() == cq.KindFile {
+	if v.learns() {
 		if err := v.learnQueues(log, note, end); err != nil {
 			return err
 		}
@@ -157,9 +157,13 @@ func (v *views) dispatchFrom(log *commitlog.Log, unclean bool, end int64) int64 
 	return min(max(from, log.MinOffset(), 0), end)
 }
 
-// readNote returns the file queue-offsets if it fits the log, nil otherwise. RocksDB queues need none: a row of theirs has the max offset.
+// learns tells whether the log is asked what comes next in each queue. RocksDB queues need not be, a row of theirs has the max offset; but
+// batch queues are in no store of queues.
+func (v *views) learns() bool { return v.queues.Kind() == cq.KindFile || v.s.o.IsBatchTopic != nil }
+
+// readNote returns the file queue-offsets if it fits the log, nil otherwise.
 func (v *views) readNote(log *commitlog.Log, end int64) *queueOffsets {
-	if v.queues.Kind() != cq.KindFile {
+	if !v.learns() {
 		return nil
 	}
 	note, err := readQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath())
@@ -178,8 +182,8 @@ func (v *views) learnQueues(log *commitlog.Log, note *queueOffsets, end int64) e
 	from := int64(-1)
 	if note != nil {
 		from = note.phyOffset
-		for k, next := range note.next {
-			v.view.mu.known[k] = &queueState{next: next}
+		for k, state := range note.next {
+			v.view.mu.known[k] = &state
 		}
 	}
 	if from == end {
@@ -348,7 +352,7 @@ func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 	if len(v.view.mu.broken) > 0 {
 		return -1, 0, nil
 	}
-	if v.queues.Kind() == cq.KindFile {
+	if v.learns() {
 		note = &queueOffsets{phyOffset: v.follow.from.Load(), next: v.view.offsetsLocked()}
 	}
 	return last, lastMs, note

@@ -423,3 +423,36 @@ func TestStoreGoesOnWithoutItsIndex(t *testing.T) {
 	require.NoError(t, s.Close())
 	requireWhole(t, root, o)
 }
+
+// TestBatchQueuesGoOn: no store of queues has batch queues, so what comes next in them is known by the log alone.
+func TestBatchQueuesGoOn(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		o.IsBatchTopic = func(topic string) bool { return topic == "Batch" }
+		root := t.TempDir()
+		put := func(s *Store) {
+			m := newMessage("Batch")
+			m.Body = batchBody(t, 5)
+			m.Properties = props("UNIQ_KEY", "u")
+			_, err := s.PutBatch(t.Context(), m)
+			require.NoError(t, err)
+			_, err = s.Put(t.Context(), plainMessage("Batch", "one more"))
+			require.NoError(t, err)
+			_, err = s.Put(t.Context(), plainMessage("T", "another queue"))
+			require.NoError(t, err)
+		}
+		for round := range int64(3) {
+			s := openStore(t, root, o)
+			require.Equal(t, 6*round, s.NextOffset("Batch", 0))
+			put(s)
+			if round == 1 { // killed
+				awaitDispatch(t, s)
+				copied := crash(t, root)
+				require.NoError(t, s.Close())
+				root = copied
+				continue
+			}
+			require.NoError(t, s.Close())
+			require.NoFileExists(t, NewLayout(root).AbortPath())
+		}
+	})
+}
