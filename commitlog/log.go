@@ -72,6 +72,9 @@ func (l *Log) Read(phy int64, size int32, checkCRC bool, r *message.Record) (rel
 		return nil, &RangeError{PhyOffset: phy, Min: l.queue.MinOffset(), Max: to}
 	}
 	data, err := f.Hold()
+	if errors.Is(err, mappedfile.ErrRemoved) { // meanwhile
+		return nil, &RangeError{PhyOffset: phy, Min: max(f.End(), l.queue.MinOffset()), Max: to}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read commit log at physical offset %d: %w", phy, err)
 	}

@@ -2,7 +2,10 @@ package commitlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/tandemq/tandemmq/internal/mappedfile"
 )
 
 // Chunk returns the bytes of the log from physical offset from on: to the end of their file, or to where readers stop. They are nil, with release nil, where from is that place itself. They
@@ -21,6 +24,9 @@ func (l *Log) Chunk(from int64) (b []byte, release func(), err error) {
 		return nil, nil, &RangeError{PhyOffset: from, Min: l.queue.MinOffset(), Max: to}
 	}
 	data, err := f.Hold()
+	if errors.Is(err, mappedfile.ErrRemoved) { // meanwhile
+		return nil, nil, &RangeError{PhyOffset: from, Min: max(f.End(), l.queue.MinOffset()), Max: to}
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read commit log at physical offset %d: %w", from, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 )
 
 // Reader serves any number of goroutines, beside one Appender. Nothing in it creates a queue or writes a byte: asking for
@@ -113,6 +114,26 @@ type Importer interface {
 	Publish(ctx context.Context, ends []QueueEnd, dispatchFrom int64) error
 	// DropQueue removes a queue with all its units: used only on a target, on request. Absent queue: nil.
 	DropQueue(ctx context.Context, k Key) error
+}
+
+// Expirer is the side of a store that retention uses while the log's beginning moves. A store that is written to by a broker implements it.
+type Expirer interface {
+	// SetMinPhyOffset tells the physical offset of the first byte that the log still has. From the next call on Bounds.Min is the first
+	// slot whose record lies there or above, to the unit, wherever in the queue's files or rows that is; Max when there is none. Nothing is
+	// written. A value below the present one changes nothing: a log's min never falls.
+	SetMinPhyOffset(minPhy int64) error
+	// Expire gives back what holds expired units and nothing else. The last unit's place stays, so that a queue goes on
+	// at its max, whatever restarts come. pause is waited after each queue that lost something, holding no lock. A queue that cannot be trimmed is passed
+	// over and told by the error; the next call tries it again. Repeatable, and nothing that a crash in between could
+	// harm. Beside Append, not beside TruncateDirty or an Importer.
+	Expire(ctx context.Context, pause time.Duration) (Expired, error)
+}
+
+// Expired is what Expire did.
+type Expired struct {
+	Queues int   // that lost something
+	Files  int   // removed
+	Bytes  int64 // of these files
 }
 
 // Store is what each kind implements; callers ask for the smaller roles.

@@ -48,6 +48,7 @@ func Run(t *testing.T, h Harness) {
 		{"Append", appendCases},
 		{"Reopen", reopenCases},
 		{"Min", minCases},
+		{"Expire", expireCases},
 		{"Truncate", truncateCases},
 		{"Import", importCases},
 		{"Closed", closedCases},

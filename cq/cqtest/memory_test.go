@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/cqtest"
@@ -261,6 +262,34 @@ func (s *memory) DropQueue(_ context.Context, k cq.Key) error {
 	}
 	delete(s.m, k)
 	return s.save()
+}
+
+func (s *memory) SetMinPhyOffset(minPhy int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return cq.ErrClosed
+	}
+	if s.bug != "min stays behind the log" {
+		s.minPhy = max(s.minPhy, minPhy)
+	}
+	return nil
+}
+
+func (s *memory) Expire(context.Context, time.Duration) (cq.Expired, error) {
+	defer s.mu.Unlock()
+	if err := s.begin(); err != nil {
+		return cq.Expired{}, err
+	}
+	for k, q := range s.m {
+		maps.DeleteFunc(q.Units, func(slot int64, u cq.Unit) bool {
+			return u.PhyOffset < s.minPhy && slot < q.Max-1 || u.PhyOffset == s.minPhy && s.bug == "expiry takes a live unit"
+		})
+		if q.Units[q.Max-1].PhyOffset < s.minPhy && s.bug == "an expired queue is forgotten" {
+			delete(s.m, k)
+		}
+	}
+	return cq.Expired{}, nil
 }
 
 func (s *memory) Close() error {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"syscall"
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
@@ -136,8 +137,8 @@ func (q *queue) preBlankLocked(slot int64) error {
 func (q *queue) writeLocked(b []byte, slot int64) error {
 	if err := q.files.WriteAt(b, slot*unitBytes); err != nil {
 		err = fmt.Errorf("append to queue %s at slot %d: %w", q.key, slot, err)
-		if errors.Is(err, mappedfile.ErrLimit) {
-			return err
+		if errors.Is(err, mappedfile.ErrLimit) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			return err // a later try may find room
 		}
 		return q.s.fail(err)
 	}
@@ -160,7 +161,7 @@ func (q *queue) appendedLocked(slot int64, u cq.Unit) {
 		st.min = slot
 	}
 	if live := st.min < st.max; !live {
-		if u.PhyOffset >= q.s.minPhyOffset {
+		if u.PhyOffset >= q.s.minPhyOffset.Load() {
 			st.min, st.minPhy = slot, u.PhyOffset
 		} else {
 			st.min = slot + 1

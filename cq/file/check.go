@@ -45,7 +45,7 @@ func (s *Store) Check(ctx context.Context, k cq.Key) error {
 		switch {
 		case !valid(u):
 			return hole(path, at, u)
-		case filler(u) && before >= s.minPhyOffset:
+		case filler(u) && before >= s.minPhyOffset.Load():
 			return &cq.CorruptError{
 				File: path, Offset: at, Got: "filler",
 				Want: fmt.Sprintf("a unit behind the one of position %d", before),

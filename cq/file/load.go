@@ -30,10 +30,12 @@ func (q *queue) loadLocked() error {
 	}
 	p := newProber(files)
 	defer p.close()
-	st, err := p.state(q.s.minPhyOffset)
+	minPhy := q.s.minPhyOffset.Load()
+	st, err := p.state(minPhy)
 	if err != nil {
 		return fmt.Errorf("look at queue %s: %w", q.key, err)
 	}
+	st.minFor = minPhy
 	q.loaded, q.state = true, st
 	return nil
 }
@@ -138,14 +140,14 @@ func (p *prober) state(minPhy int64) (state, error) {
 	if !filler(last) {
 		st.lastPhy, st.lastSize = last.PhyOffset, last.Size
 	}
-	live := func(u cq.Unit) bool { return !filler(u) && u.PhyOffset >= minPhy }
+	alive := live(minPhy)
 	if u, err := p.unit(p.first); err != nil {
 		return st, err
-	} else if live(u) { // nothing has expired and the queue began at the start of a file: the usual case
+	} else if alive(u) { // nothing has expired and the queue began at the start of a file: the usual case
 		st.min = p.first
 	} else {
 		var damage error
-		if st.min, damage, err = p.search(p.first+1, st.max, live); err != nil {
+		if st.min, damage, err = p.search(p.first+1, st.max, alive); err != nil {
 			return st, err
 		}
 		if st.damage == nil {
@@ -160,6 +162,11 @@ func (p *prober) state(minPhy int64) (state, error) {
 		st.minPhy = u.PhyOffset
 	}
 	return st, nil
+}
+
+// live tells whether a unit is that of a record at or above minPhy.
+func live(minPhy int64) func(cq.Unit) bool {
+	return func(u cq.Unit) bool { return !filler(u) && u.PhyOffset >= minPhy }
 }
 
 // findEnd sets max to the slot behind the last unit: it goes back from the last file to the first one that has a unit at

@@ -35,6 +35,7 @@ type state struct {
 	first   int64 // slot at the start of the first file
 	min     int64 // first slot whose record is in the log; max when there is none
 	minPhy  int64 // where that record lies
+	minFor  int64 // the log's min by which min was found
 	max     int64 // next slot
 	lastPhy int64 // start of the record of slot max-1
 	// lastSize is the length of that record; 0 when the slot holds filler or there is none.
@@ -81,16 +82,16 @@ func (q *queue) isPresent() bool {
 	return q.state.present
 }
 
-// readyRLocked makes sure that the store is open and the state known. It may let go of the read lock and take it again.
+// readyRLocked makes sure that the store is open, the state known, and min that of the log's min at this moment (W50). It may let go of the read lock and take it again.
 func (q *queue) readyRLocked() error {
 	for {
 		if q.s.closed.Load() {
 			return cq.ErrClosed
 		}
-		if q.loaded {
+		if q.loaded && q.state.minFor >= q.s.minPhyOffset.Load() {
 			return nil
 		}
-		if err := q.upgraded(q.loadLocked); err != nil {
+		if err := q.upgraded(q.followLocked); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 var (
 	_ cq.Store    = (*Store)(nil)
 	_ cq.Importer = (*Store)(nil)
+	_ cq.Expirer  = (*Store)(nil)
 )
 
 // Options of Open.
@@ -27,7 +28,7 @@ type Options struct {
 	// it holds no file. Mirrors mappedFileSizeConsumeQueue, which RocketMQ rounds up to a multiple of 20.
 	FileSizeBytes int64
 	// MinPhyOffset is the physical offset of the first byte that the CommitLog still holds. Bounds.Min is derived from
-	// it. 0 or less: nothing has expired.
+	// it. 0 or less: nothing has expired. SetMinPhyOffset moves it.
 	MinPhyOffset int64
 	// ExtDir is the tree of extension files. Empty: the directory of the store with "_ext" behind its name.
 	ExtDir string
@@ -41,7 +42,7 @@ type Store struct {
 	readOnly     bool
 	fileBytes    int64
 	perFile      int64 // units per file
-	minPhyOffset int64
+	minPhyOffset atomic.Int64
 	log          *slog.Logger
 	opened       openTable
 	closed       atomic.Bool
@@ -85,8 +86,9 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: dir, extDir: o.ExtDir, readOnly: o.ReadOnly, fileBytes: fileBytes, perFile: fileBytes / unitBytes,
-		minPhyOffset: max(o.MinPhyOffset, 0), log: o.Logger,
+		log: o.Logger,
 	}
+	s.minPhyOffset.Store(max(o.MinPhyOffset, 0))
 	if s.extDir == "" {
 		s.extDir = filepath.Clean(dir) + "_ext"
 	}

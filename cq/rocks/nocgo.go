@@ -5,6 +5,7 @@ package rocks
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/tandemq/tandemmq/cq"
 )
@@ -12,6 +13,7 @@ import (
 var (
 	_ cq.Store    = (*Store)(nil)
 	_ cq.Importer = (*Store)(nil)
+	_ cq.Expirer  = (*Store)(nil)
 )
 
 // Store stands in for the RocksDB store in a binary without cgo. None can be opened; every call answers cq.ErrNoRocksDB or
@@ -29,6 +31,11 @@ func (*Store) Dir() string { return "" }
 
 // SetMinPhyOffset answers cq.ErrNoRocksDB.
 func (*Store) SetMinPhyOffset(int64) error { return cq.ErrNoRocksDB }
+
+// Expire answers cq.ErrNoRocksDB.
+func (*Store) Expire(context.Context, time.Duration) (cq.Expired, error) {
+	return cq.Expired{}, cq.ErrNoRocksDB
+}
 
 // Queue finds none.
 func (*Store) Queue(cq.Key) (cq.Queue, bool) { return nil, false }

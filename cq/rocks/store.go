@@ -22,6 +22,7 @@ import (
 var (
 	_ cq.Store    = (*Store)(nil)
 	_ cq.Importer = (*Store)(nil)
+	_ cq.Expirer  = (*Store)(nil)
 	_ cq.Queue    = (*queue)(nil)
 )
 

@@ -2,6 +2,7 @@ package mappedfile
 
 import (
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -183,6 +184,23 @@ func (q *Queue) Find(off int64) (*File, bool) {
 		return nil, false
 	}
 	return files[(off-files[0].from)/files[0].size], true
+}
+
+// ChangedMs returns when the file that begins at from last changed, in Unix milliseconds, as FindByTime sees it. The error matches
+// fs.ErrNotExist when there is no such file.
+func (q *Queue) ChangedMs(from int64) (int64, error) {
+	for _, dir := range q.dirs() {
+		var l listing
+		if err := l.add(q.fs, dir, false); err != nil {
+			return 0, err
+		}
+		for _, e := range l.found {
+			if e.from == from && e.size > 0 {
+				return e.changedMs, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("time of %s in %s: %w", Name(from), q.dir, fs.ErrNotExist)
 }
 
 // FindByTime returns the first file whose last change was at ms (Unix milliseconds) or later; the last file when all are

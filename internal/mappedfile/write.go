@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"syscall"
 
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
@@ -18,7 +19,8 @@ const reserveAhead = 64 << 10
 // EndOffset; in an empty queue the first file is made where its name is a multiple of FileSize. The bytes are visible to
 // readers of the mappings at once and durable after Sync.
 //
-// Blocks are reserved before bytes are stored, so that a full disk is an error and no fault. An error of the disk is
+// Blocks are reserved before bytes are stored, so that a full disk is an error and no fault: one that matches syscall.ENOSPC or
+// syscall.EDQUOT, leaves at most the beginning of b stored, and passes when there is room again. Any other error of the disk is
 // sticky: every later WriteAt, Sync, Truncate, Create, Adopt and RemoveFirst answers it, since nobody knows what reached the
 // disk. Other errors: ErrReadOnly, of the queue or of a file's directory; ErrClosed; ErrLimit and ErrRemoved, which may leave
 // the beginning of b stored; a position out of range, the end of the last file below 2^63 included.
@@ -37,7 +39,7 @@ func (q *Queue) WriteAt(b []byte, off int64) error {
 		if !ok {
 			var err error
 			if f, err = q.createLocked(off - off%size); err != nil {
-				return q.failLocked(err)
+				return q.failUnlessFullLocked(err)
 			}
 		}
 		at := off - f.from
@@ -46,7 +48,7 @@ func (q *Queue) WriteAt(b []byte, off int64) error {
 			if errors.Is(err, ErrLimit) || errors.Is(err, ErrRemoved) {
 				return err // says nothing about the disk
 			}
-			return q.failLocked(err)
+			return q.failUnlessFullLocked(err)
 		}
 		b, off = b[n:], off+n
 	}
@@ -96,6 +98,14 @@ func (q *Queue) failLocked(err error) error {
 	return err
 }
 
+// failUnlessFullLocked makes an error sticky, but for a full disk: that was found out before anything was stored.
+func (q *Queue) failUnlessFullLocked(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return q.failIfDirLocked(err)
+	}
+	return q.failLocked(err)
+}
+
 // write stores b at byte at of the file. The caller holds Queue.mu.
 func (f *File) write(b []byte, at int64) error {
 	if err := f.reserve(at, at+int64(len(b))); err != nil {
@@ -141,7 +151,7 @@ func (q *Queue) createLocked(from int64) (*File, error) {
 	if files := q.Files(); len(files) > 0 && len(files[len(files)-1].unnamed) > 0 {
 		last := files[len(files)-1]
 		if err := q.syncAll([]*File{last}, last.unnamed); err != nil {
-			return nil, err
+			return nil, q.failLocked(err)
 		}
 		last.unnamed = nil
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/internal/faultfs"
 )
 
 // counting returns n bytes that are never zero.
@@ -249,4 +251,32 @@ func TestSyncsTakeTurns(t *testing.T) {
 	require.NoError(t, q.WriteAt([]byte("1"), 0))
 	require.NoError(t, q.Sync())
 	require.Equal(t, 2, calls)
+}
+
+// FR-J01: a write refused by a full disk is none that was lost: the next one goes on when there is room.
+func TestFRJ01WriteGoesOnAfterAFullDisk(t *testing.T) {
+	for name, kind := range map[string]faultfs.Kind{"no file": faultfs.Create, "no blocks": faultfs.Preallocate} {
+		t.Run(name, func(t *testing.T) {
+			fsys := faultfs.New(faultfs.Options{})
+			fsys.MkdirAll("/q")
+			full := true
+			fsys.Inject(func(op faultfs.Op) error {
+				if full && op.Kind == kind {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+			q, err := Open("/q", Options{FS: fsys, Writable: true, FileSize: 100})
+			require.NoError(t, err)
+			for range 2 {
+				require.ErrorIs(t, q.WriteAt([]byte("abc"), 0), syscall.ENOSPC)
+				require.NoError(t, q.Sync())
+			}
+			full = false
+			require.NoError(t, q.WriteAt([]byte("abc"), 0))
+			require.NoError(t, q.Sync())
+			require.Equal(t, "abc", string(content(t, q)[:3]))
+			require.NoError(t, q.Close())
+		})
+	}
 }

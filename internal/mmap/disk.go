@@ -138,7 +138,8 @@ func usage(dir string) (total, free int64, err error) {
 	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
 		return 0, 0, err
 	}
-	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
+	free = int64(st.Bavail) * st.Bsize
+	return int64(st.Blocks-st.Bfree)*st.Bsize + free, free, nil // what is kept for root is neither used nor to be had
 }
 
 // control runs fn on the descriptor of f, which cannot be closed meanwhile.
