@@ -33,7 +33,7 @@
 // stops at what is committed.
 //
 // Slices of records point into mapped files. Reading them faults when someone cuts the file meanwhile; Scanner and Read are safe
-// from that themselves, for the slices they hand out see mmap.GuardFault.
+// from that themselves, for the slices they hand out see GuardFault.
 //
 // # Goroutines
 //

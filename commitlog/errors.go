@@ -3,6 +3,9 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+
+	"github.com/tandemq/tandemmq/internal/mappedfile"
+	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
 // Classes of error.
@@ -85,8 +88,12 @@ func (e *EndError) Is(target error) bool {
 
 // Classes of error of a Writer.
 var (
-	// ErrClosed: the log was closed.
-	ErrClosed = errors.New("commit log is closed")
+	// ErrClosed: the log was closed. Readers answer it as well as writers.
+	ErrClosed = mappedfile.ErrClosed
+	// ErrLayout: the directory is no run of equally long files; a *FileError says where.
+	ErrLayout = mappedfile.ErrLayout
+	// ErrFault: bytes of a mapped file could not be read or written; a *FaultError says which.
+	ErrFault = mmap.ErrFault
 	// ErrFailed: an earlier write or sync failed. The log takes no more until it is opened again; reads go on.
 	ErrFailed = errors.New("commit log has failed")
 	// ErrFlushTimeout: the record is in the log and not durable yet.
@@ -187,3 +194,13 @@ func (e *PositionError) Error() string {
 
 // Is matches ErrPosition.
 func (e *PositionError) Is(target error) bool { return target == ErrPosition }
+
+// FileError names the file that breaks the run of a log's files.
+type FileError = mappedfile.FileError
+
+// FaultError tells that a byte of a mapped file could not be touched: the file was cut shorter, or the disk failed.
+type FaultError = mmap.FaultError
+
+// GuardFault runs fn, which touches bytes of the log (of a Scanner's record, of Chunk), and returns its error. A fault on them becomes a *FaultError instead
+// of the end of the process.
+func GuardFault(fn func() error) error { return mmap.GuardFault(fn) }

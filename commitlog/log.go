@@ -32,7 +32,7 @@ type Log struct {
 
 // Open reads the directory dir; a missing one is an empty log. No record is read. The file size is that of the files.
 //
-// Errors: *mappedfile.FileError names the file whose length or name breaks the run.
+// Errors: *FileError names the file whose length or name breaks the run.
 func Open(dir string, o Options) (*Log, error) {
 	q, err := mappedfile.Open(dir, mappedfile.Options{FS: o.FS, Readahead: true, Logger: o.Logger})
 	if err != nil {
@@ -62,7 +62,7 @@ func (l *Log) Close() error { return l.queue.Close() }
 // or holds what was found when only size or PhyOffset are wrong; its slices must not be touched.
 //
 // Errors: *RangeError when there is no such file (the record has expired, or never was); *CorruptError when no such record
-// stands there; *mmap.FaultError, mappedfile.ErrClosed, and why a file could not be mapped.
+// stands there; *FaultError, ErrClosed, and why a file could not be mapped.
 //
 // Source: CommitLog.getMessage, lookMessageByOffset, 5.5.0, which trust any four bytes to be a size (W24, W25).
 func (l *Log) Read(phy int64, size int32, checkCRC bool, r *message.Record) (release func(), err error) {

@@ -254,7 +254,7 @@ func (s *Scanner) fail(err error) {
 func (s *Scanner) Record() *message.Record { return &s.rec }
 
 // Err returns nil while the scan goes on and after a clean end; *EndError after an end that is torn or corrupt; otherwise
-// why the log could not be read: *RangeError, *mmap.FaultError, mappedfile.ErrClosed, or the system's error.
+// why the log could not be read: *RangeError, *FaultError, ErrClosed, or the system's error.
 func (s *Scanner) Err() error { return s.err }
 
 // End tells how the scan ended; its Kind is EndNone while the scan goes on and after an error of reading.

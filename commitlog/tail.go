@@ -9,9 +9,9 @@ import (
 )
 
 // Chunk returns the bytes of the log from physical offset from on: to the end of their file, or to where readers stop. They are nil, with release nil, where from is that place itself. They
-// stay valid until release is called, exactly once; touching them may fault, see mmap.GuardFault. Nothing is verified.
+// stay valid until release is called, exactly once; touching them may fault, see GuardFault. Nothing is verified.
 //
-// Errors: *RangeError for a position that the log has no file for; mappedfile.ErrClosed, and why a file could not be mapped.
+// Errors: *RangeError for a position that the log has no file for; ErrClosed, and why a file could not be mapped.
 //
 // Source: CommitLog.getData, 5.5.0.
 func (l *Log) Chunk(from int64) (b []byte, release func(), err error) {

@@ -80,7 +80,7 @@ type Writer struct {
 //
 // The caller has made sure that no other process has the log open.
 //
-// Errors: *EndError when valid records lie behind damage: cutting there would lose them; *mappedfile.FileError for a directory that is no log,
+// Errors: *EndError when valid records lie behind damage: cutting there would lose them; *FileError for a directory that is no log,
 // or one of another file size; why a file cannot be made (the disk is full, a directory read-only). On error nothing stays open.
 func OpenWriter(o WriterOptions) (_ *Writer, err error) {
 	if err := o.Validate(); err != nil {

@@ -60,7 +60,8 @@ type WriterOptions struct {
 	// FileSize is the length of each file in bytes (mappedFileSizeCommitLog); files of another length are refused.
 	FileSize int64
 
-	// SyncFlush: AwaitFlush is what puts wait for, and readers stop at what is flushed (flushDiskType).
+	// SyncFlush: AwaitFlush is what puts wait for, and Positions().Confirm, where readers of messages stop, is what is flushed (flushDiskType). The Log itself can
+	// be read up to what is committed.
 	SyncFlush bool
 	Mode      WriteMode
 	// PutLock guards the reservation of space. nil: a sync.Mutex.

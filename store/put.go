@@ -72,8 +72,8 @@ func (p *putter) release() {
 	p.s.putters.Put(p)
 }
 
-// Put appends one message to the log. It returns when the message has its place there and can be read, and under
-// synchronous flush, unless the message says WAIT=false, when it is durable. m and what it refers to are only read, and
+// Put appends one message to the log. It returns when the message has its place there and can be read (with the transient pool: a moment later), and
+// under synchronous flush, unless the message says WAIT=false, when it is durable. m and what it refers to are only read, and
 // not kept.
 //
 // Of m these fields are taken: Topic, QueueID, Flag, SysFlag, BornTimestampMs, BornHost, StoreHost, ReconsumeTimes,

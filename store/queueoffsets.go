@@ -22,7 +22,7 @@ import (
 //	16      ...    rows
 //	end-4   4      crc            u32   CRC-32 (IEEE) of all bytes before
 //
-//	row: topicLen u16, topic, queueId i32, next i64; the top bit of next is set for a batch queue
+//	row: topicLen u16, topic, queueId i32, next i64; the top bit of next is set for a queue that gets offsets and no units
 //
 // All integers are big-endian.
 const (
@@ -31,7 +31,7 @@ const (
 	queueOffsetsCRC    = 4
 	queueOffsetsRow    = 2 + 4 + 8 // without the topic
 	queueOffsetsName   = "queue-offsets"
-	batchQueueBit      = 1 << 63
+	unitlessBit        = 1 << 63
 )
 
 // queueOffsets is what the file says.
@@ -53,8 +53,8 @@ func (q *queueOffsets) image() []byte {
 	b = be.AppendUint32(b, uint32(len(q.next)))
 	for k, state := range q.next {
 		next := uint64(state.next)
-		if state.batch {
-			next |= batchQueueBit
+		if state.unitless {
+			next |= unitlessBit
 		}
 		b = be.AppendUint16(b, uint16(len(k.Topic)))
 		b = append(b, k.Topic...)
@@ -86,7 +86,7 @@ func parseQueueOffsets(b []byte) (*queueOffsets, error) {
 		}
 		k := cq.Key{Topic: string(rows[2 : 2+size]), QueueID: int32(be.Uint32(rows[2+size:]))}
 		next := be.Uint64(rows[6+size:])
-		q.next[k] = queueState{next: int64(next &^ batchQueueBit), batch: next&batchQueueBit != 0}
+		q.next[k] = queueState{next: int64(next &^ unitlessBit), unitless: next&unitlessBit != 0}
 		rows = rows[queueOffsetsRow+size:]
 	}
 	if len(rows) > 0 {

@@ -26,6 +26,8 @@ type queueView struct {
 	queues cq.Store
 	levels *message.DelayLevels
 	light  bool // further queues get units
+	// lightOffsets tells that puts give offsets in light queues.
+	lightOffsets bool
 	// batch tells topics whose queues are batch queues, which this version does not keep: their records are in the log and in no queue.
 	batch  func(topic string) bool
 	logger *slog.Logger
@@ -35,7 +37,7 @@ type queueView struct {
 	topics  map[string]string   // one string for each topic
 	refused map[string]struct{} // topics of batch queues that were reported
 
-	batchEnds map[cq.Key]int64 // what comes next in batch queues, since the last delivery
+	unitless map[cq.Key]int64 // what comes next in queues that get offsets and no units, by what was added since the last delivery
 
 	mu struct { // between the follower, a mending, and who looks at the queues
 		sync.Mutex
@@ -51,15 +53,15 @@ type queueView struct {
 
 // queueState is what is known of a queue.
 type queueState struct {
-	next    int64 // the slot behind its last record in the log
-	checked bool  // the store of queues was seen to have it, up to there
-	batch   bool  // it is a batch queue, which the store of queues does not have
+	next     int64 // the slot behind its last record in the log
+	checked  bool  // the store of queues was seen to have it, up to there
+	unitless bool  // the store of queues does not have it: a batch queue, or a light queue that is not dispatched to
 }
 
 func newQueueView(queues cq.Store, levels *message.DelayLevels, light bool, batch func(topic string) bool, logger *slog.Logger) *queueView {
 	v := &queueView{
 		queues: queues, levels: levels, light: light, batch: batch, logger: logger,
-		topics: make(map[string]string), refused: make(map[string]struct{}), batchEnds: make(map[cq.Key]int64),
+		topics: make(map[string]string), refused: make(map[string]struct{}), unitless: make(map[cq.Key]int64),
 	}
 	v.mu.known = make(map[cq.Key]*queueState)
 	v.mu.broken = make(map[cq.Key]error)
@@ -80,11 +82,13 @@ func (v *queueView) add(r *message.Record) {
 	}
 	u := cq.Unit{PhyOffset: r.PhyOffset, Size: r.TotalSize, TagsCode: r.TagsCode(v.levels), StoreTimestampMs: r.StoreTimestampMs}
 	v.entries = append(v.entries, cq.Entry{Key: cq.Key{Topic: topic, QueueID: r.QueueID}, QueueOffset: r.QueueOffset, Unit: u})
-	if !v.light {
+	if !v.light && !v.lightOffsets {
 		return
 	}
 	r.MultiDispatch(func(queue []byte, queueID int32, queueOffset int64, ok bool) bool {
 		switch {
+		case ok && !v.light: // the put gave it an offset, and no unit follows
+			v.unitless[cq.Key{Topic: v.topic(queue), QueueID: queueID}] = after(queueOffset, 1)
 		case !ok || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
 			v.unsupported.Add(1)
 		case v.queues.Kind() == cq.KindFile && bytes.IndexByte(queue, os.PathSeparator) >= 0: // no directory can have the name
@@ -103,7 +107,7 @@ func (v *queueView) refuse(topic string, r *message.Record) {
 	if r.SysFlag&message.FlagInnerBatch != 0 {
 		n = max(n, int64(r.DispatchRequest(nil).BatchSize))
 	}
-	v.batchEnds[cq.Key{Topic: topic, QueueID: r.QueueID}] = after(r.QueueOffset, n)
+	v.unitless[cq.Key{Topic: topic, QueueID: r.QueueID}] = after(r.QueueOffset, n)
 	if _, known := v.refused[topic]; known {
 		return
 	}
@@ -111,12 +115,12 @@ func (v *queueView) refuse(topic string, r *message.Record) {
 	v.logger.Error("messages of a topic with batch queues are in the log and in no queue: batch queues are not supported", slog.String("topic", topic), slog.Int64("phyOffset", r.PhyOffset))
 }
 
-// noteBatchEndsLocked takes over what add found out about batch queues.
-func (v *queueView) noteBatchEndsLocked() {
-	for k, next := range v.batchEnds {
-		v.mu.known[k] = &queueState{next: next, batch: true}
+// noteUnitlessLocked takes over what add found out about queues without units.
+func (v *queueView) noteUnitlessLocked() {
+	for k, next := range v.unitless {
+		v.mu.known[k] = &queueState{next: next, unitless: true}
 	}
-	clear(v.batchEnds)
+	clear(v.unitless)
 }
 
 // maxTopicStrings bounds the table of topic names; a store with more just makes some of them twice.
@@ -139,7 +143,7 @@ func (v *queueView) topic(b []byte) string {
 func (v *queueView) deliver(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.noteBatchEndsLocked()
+	v.noteUnitlessLocked()
 	v.lookLocked(v.entries)
 	batch := v.entries
 	if len(v.mu.broken) > 0 {
@@ -196,7 +200,7 @@ func (v *queueView) lookLocked(batch []cq.Entry) {
 func (v *queueView) learn() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.noteBatchEndsLocked()
+	v.noteUnitlessLocked()
 	for i := range v.entries {
 		e := &v.entries[i]
 		q := v.mu.known[e.Key]
@@ -226,7 +230,7 @@ func (v *queueView) verifyQueue(k cq.Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	q := v.mu.known[k]
-	if _, broken := v.mu.broken[k]; broken || q == nil || q.batch {
+	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless {
 		return
 	}
 	queue, ok := v.queues.Queue(k)
@@ -244,11 +248,23 @@ func (v *queueView) verifyQueue(k cq.Key) {
 	q.checked = true
 }
 
+// batchQueues returns how many batch queues the log has records of.
+func (v *queueView) batchQueues() (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for k, q := range v.mu.known {
+		if q.unitless && !k.IsLMQ() {
+			n++
+		}
+	}
+	return n
+}
+
 // offsetsLocked returns what comes next in each queue.
 func (v *queueView) offsetsLocked() map[cq.Key]queueState {
 	m := make(map[cq.Key]queueState, len(v.mu.known))
 	for k, q := range v.mu.known {
-		m[k] = queueState{next: q.next, batch: q.batch}
+		m[k] = queueState{next: q.next, unitless: q.unitless}
 	}
 	return m
 }

@@ -201,7 +201,8 @@ func (s *Store) isBatchTopic(topic string) bool {
 // Source: DefaultMessageStore.getMaxOffsetInQueue with committed false, 5.5.0.
 func (s *Store) NextOffset(topic string, queueID int32) int64 { return s.offsets.next(topic, queueID) }
 
-// Log returns the log for reading.
+// Log returns the log for reading, up to what is committed. Under synchronous flush that is more than what is durable: who must not see a message that a power loss
+// can take back stops at Positions().Confirm (ScanOptions.To), as the consume queues do.
 func (s *Store) Log() *commitlog.Log { return s.writer.Log() }
 
 // Positions returns how far the log is written, committed, flushed and confirmed.
@@ -224,7 +225,7 @@ const closeTimeout = 5 * time.Minute
 // log and lets go of the store, the lock last. It returns what went wrong with it, and what is left to do. Idempotent.
 //
 // It removes the abort mark, which says that the store was left in order, when it was: everything is durable, every record has its
-// units, and those are durable too. Where the consume queues are not built (BuildConsumeQueues), the mark goes only if
+// units, and those are durable too. With messages of batch queues (Options.IsBatchTopic), for which this version makes no units, it stays. Where the consume queues are not built (BuildConsumeQueues), the mark goes only if
 // nothing was put and there was none before: RocketMQ then starts its abnormal recovery, which builds the units from the log, of the last
 // commitLogRecoverMaxNum files (10). With its normal one it would miss messages.
 //
@@ -258,6 +259,8 @@ func (s *Store) Close() error {
 func (s *Store) leaveInOrder() error {
 	wrote := s.log.Positions().Wrote
 	switch {
+	case s.views != nil && s.views.view.batchQueues() > 0:
+		s.logger.Warn("the abort mark stays: batch queues have no units, which RocketMQ's recovery makes", slog.Int("queues", s.views.view.batchQueues()))
 	case s.views != nil && s.views.follow.from.Load() == wrote: // puts that were under way when the views were closed have no units
 		return s.abort.remove()
 	case s.views == nil && wrote == s.openedWith:

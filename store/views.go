@@ -64,6 +64,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 		return err
 	}
 	v.view = newQueueView(v.queues, levels, s.dispatchesLight(), s.isBatchTopic, s.logger)
+	v.view.lightOffsets = s.o.EnableLmq
 	v.view.onBroken = v.kickMending
 	note := v.readNote(log, end)
 	from := v.dispatchFrom(log, unclean, end)

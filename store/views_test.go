@@ -452,7 +452,24 @@ func TestBatchQueuesGoOn(t *testing.T) {
 				continue
 			}
 			require.NoError(t, s.Close())
-			require.NoFileExists(t, NewLayout(root).AbortPath())
+			require.FileExists(t, NewLayout(root).AbortPath(), "RocketMQ has to make the units")
 		}
 	})
+}
+
+// TestLightOffsetsWithoutUnitsGoOn: with enableLmq alone, file queues get no units of light queues, and their offsets are known by the log.
+func TestLightOffsetsWithoutUnitsGoOn(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	o.EnableMultiDispatch = false
+	root := t.TempDir()
+	for round := range int64(3) {
+		s := openStore(t, root, o)
+		require.Equal(t, 2*round, s.NextOffset("%LMQ%a", 0))
+		for range 2 {
+			_, err := s.Put(t.Context(), lightMessage("%LMQ%a"))
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.Close())
+		require.NoFileExists(t, NewLayout(root).AbortPath())
+	}
 }

@@ -39,6 +39,10 @@ func ratios() []ratio {
 		{"put_roll_10m_p50_ms", "<=", 0.5, rolls("async-10m", func(x result) time.Duration { return x.rolls.P50 })},
 		{"put_8_producers_of_1", ">=", 1, of(rate("async-8"), rate("async-1m"))},
 	}
+	// With queues and index built beside it, as Java's row has them.
+	for _, kind := range []string{"default", "defaultRocksDB"} {
+		all = append(all, ratio{"put_async_1m_queues_" + kind + "_of_java", ">=", 8, of(rate("async-1m-queues-"+kind), rate("java-async"))})
+	}
 	for i, n := range syncProducers {
 		row := fmt.Sprintf("sync-%d", n)
 		all = append(all,

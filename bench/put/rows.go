@@ -70,7 +70,7 @@ func rows(s sizes) []row {
 		}
 	}
 	for _, kind := range []string{"default", "defaultRocksDB"} { // with queues built beside it
-		all = append(all, row{"async-1m-queues-" + kind, ours, []string{"--messages", count(s.messages), "--set", "storeType=" + kind}, true})
+		all = append(all, row{"async-1m-queues-" + kind, ours, []string{"--messages", count(s.messages), "--set", "storeType=" + kind}, false})
 	}
 	for _, mode := range []string{"pool", "pwrite"} {
 		all = append(all, async("async-1m-"+mode, true, s.messages, "--write-mode", mode))

@@ -30,7 +30,7 @@ func ParseName(s string) (off int64, ok bool) {
 // Classes of error.
 var (
 	ErrLayout   = errors.New("directory is no run of equal files")
-	ErrClosed   = errors.New("file queue is closed")
+	ErrClosed   = errors.New("files are closed")
 	ErrRemoved  = errors.New("file was removed from its queue")
 	ErrReadOnly = errors.New("file queue is open read-only")
 	ErrLimit    = errors.New("limit of mapped files reached")
