@@ -176,7 +176,7 @@ func TestCloseAfterFailureWaitsForThoseThatFill(t *testing.T) {
 
 // A failed sync sticks: nothing that waits for it is acknowledged, what is flushed stays where it was, later puts carry the error, no file is synced
 // again (the kernel may have dropped the pages and answer success), and reads go on.
-func TestFRA06FailedSyncSticks(t *testing.T) {
+func TestW10FRA06FailedSyncSticks(t *testing.T) {
 	for _, m := range testModes {
 		t.Run(m.name, func(t *testing.T) {
 			fsys := faultfs.New(faultfs.Options{})

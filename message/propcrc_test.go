@@ -16,8 +16,8 @@ func TestPropertyCRCDigits(t *testing.T) {
 	require.Equal(t, "__CRC32#\x016892853861\x02", string(wiped[118:]))
 }
 
-// The encoder ends the properties with a separator, drops a checksum that came with them, and adds its own.
-func TestEncodePropertyCRC(t *testing.T) {
+// W21: the encoder ends the properties with a separator, drops a checksum that came with them, and adds its own.
+func TestW21EncodePropertyCRC(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"none", "", ""},
 		{"ended", "a\x01b\x02", "a\x01b\x02"},
