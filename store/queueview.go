@@ -249,9 +249,13 @@ func (v *queueView) verifyQueue(k cq.Key) {
 }
 
 // batchQueues returns how many batch queues the log has records of.
-func (v *queueView) batchQueues() (n int) {
+func (v *queueView) batchQueues() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.batchQueuesLocked()
+}
+
+func (v *queueView) batchQueuesLocked() (n int) {
 	for k, q := range v.mu.known {
 		if q.unitless && !k.IsLMQ() {
 			n++

@@ -356,6 +356,9 @@ func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 	if v.learns() {
 		note = &queueOffsets{phyOffset: v.follow.from.Load(), next: v.view.offsetsLocked()}
 	}
+	if v.view.batchQueuesLocked() > 0 {
+		last = -1 // the checkpoint speaks of all queues, and RocketMQ has to make the units of these from where it stands
+	}
 	return last, lastMs, note
 }
 

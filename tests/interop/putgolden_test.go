@@ -27,6 +27,7 @@ func TestRocketMQReadsPutsIntoItsStores(t *testing.T) {
 			h := openedAs(m, m.Meta.Mode)
 			h.log = true
 			o := store.DefaultOptions()
+			o.BuildConsumeQueues = false // RocketMQ does, in whatever mode the store has
 			if h.sizes.commitLog > 0 {
 				o.MappedFileSizeCommitLog = h.sizes.commitLog
 			}

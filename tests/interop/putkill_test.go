@@ -52,6 +52,7 @@ var killModes = []struct {
 func killOptions(mode int) store.Options {
 	o := store.DefaultOptions()
 	o.MappedFileSizeCommitLog = smallFiles
+	sized(&o, putSizes(smallFiles))
 	killModes[mode].set(&o)
 	return o
 }
