@@ -25,6 +25,6 @@
 // RocketMQ changes what it opens, and a wrong start can hide messages for good: every step works on its own copy. The
 // program refuses to go on when its process listens on any port.
 //
-// A store that was put into has no queues yet: RocketMQ builds them when it finds the abort mark, but after an unclean end it
+// Batch queues, and all queues of a store that is opened without BuildConsumeQueues, are RocketMQ's to build, when it finds the abort mark. It then
 // goes back no more than 10 log files (commitLogRecoverMaxNum). Older messages stay in the log and are in no queue then.
 package interop
