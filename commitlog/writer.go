@@ -129,9 +129,15 @@ func OpenWriter(o WriterOptions) (_ *Writer, err error) {
 // findEnd returns where the log ends, and the store time of its last record in ms (0 without one).
 func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
 	w.log = &Log{queue: w.queue, probeBytes: defaultProbeBytes}
+	if w.o.DurableTo, err = w.log.durableTo(w.o.DurableTo, w.o.DurableBeforeMs); err != nil {
+		return ScanEnd{}, 0, err
+	}
 	s, err := w.log.endScanner(w.o.DurableTo, ScanOptions{CheckCRC: w.o.CheckCRC})
 	if err != nil {
 		return ScanEnd{}, 0, err
+	}
+	if f := s.file; f != nil {
+		w.logger.Info("the end of the commit log is looked for", slog.String("from", f.Path()), slog.Int64("bytes", w.queue.EndOffset()-f.From()))
 	}
 	defer s.Close()
 	for s.Next() {
@@ -148,6 +154,9 @@ func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
 	case cut:
 		w.logger.Warn("tail of the commit log that was never published is cut off", slog.String("file", end.File), slog.Int64("phyOffset", end.Offset),
 			slog.Int("records", records), slog.Any("err", s.Err()))
+		if err := w.setTailAside(end.Offset); err != nil {
+			return end, 0, err
+		}
 		if err := w.queue.Truncate(end.Offset); err != nil {
 			return end, 0, fmt.Errorf("cut tail of the commit log: %w", err)
 		}

@@ -107,8 +107,14 @@ type WriterOptions struct {
 	// earlier: a loss of power may take pages of any file that was not yet durable and leave those of the file behind it, and
 	// what would be appended there stands behind a hole. 0: nothing is known, all files are scanned.
 	DurableTo int64
+	// DurableBeforeMs stands in for DurableTo where that is 0: what was stored before this time, in ms since the epoch, is known to be whole, as RocketMQ's checkpoint tells
+	// it. The scan begins with the last file whose first record was. 0: nothing is known.
+	DurableBeforeMs int64
 	// CheckCRC verifies the checksum of bodies in the scan for the end of the log (checkCRCOnRecover).
 	CheckCRC bool
+
+	// SetAsideDir is where the bytes of a torn tail go before they are cut off. "": they are gone.
+	SetAsideDir string
 
 	// NowMs returns the store's clock in ms since the epoch. nil: the system's.
 	NowMs func() int64
@@ -166,6 +172,7 @@ func (o *WriterOptions) Validate() error {
 	check("buffer bytes", o.BufferBytes, 1, math.MaxInt64)
 	check("undurable bytes", o.UndurableBytes, 0, math.MaxInt64)
 	check("durable to", o.DurableTo, 0, math.MaxInt64)
+	check("durable before", o.DurableBeforeMs, 0, math.MaxInt64)
 	check("populate ahead bytes", o.PopulateAheadBytes, 0, math.MaxInt64)
 	if o.Mode == WriteStaged && !o.SyncFlush {
 		// Its flush is what writes. Asynchronously it would be the pool without a commit loop.

@@ -129,6 +129,18 @@ func (m *mending) append(ctx context.Context, locked bool) error {
 			break
 		}
 		var conflict *cq.ConflictError
+		var gap *cq.GapError
+		if errors.As(err, &gap) {
+			at, ok := find(rest, gap.Key, gap.Want, gap.PhyOffset)
+			if !ok {
+				return fmt.Errorf("build queues again: %w", err)
+			}
+			if err := m.drop(ctx, gap.Key, gap.Want, err); err != nil { // the log, which was read up to here, does not have what is between: it was damaged
+				return err
+			}
+			rest = rest[at:]
+			continue
+		}
 		if !errors.As(err, &conflict) {
 			return fmt.Errorf("build queues again: %w", err)
 		}
@@ -155,11 +167,16 @@ func (m *mending) begin(ctx context.Context, e *cq.Entry) error {
 	if err == nil && b.Max >= e.QueueOffset {
 		return nil
 	}
+	return m.drop(ctx, e.Key, e.QueueOffset, err)
+}
+
+// drop lets a queue begin anew at a slot, since the log does not have those before it; why says how that was found out.
+func (m *mending) drop(ctx context.Context, k cq.Key, slot int64, why error) error {
 	im, can := m.v.queues.(cq.Importer)
 	if !can {
-		return fmt.Errorf("build queue %s again: the store of kind %s cannot drop it", e.Key, m.v.queues.Kind())
+		return fmt.Errorf("build queue %s again: the store of kind %s cannot drop it", k, m.v.queues.Kind())
 	}
-	m.v.logger.Warn("a queue begins anew: units before the first that the log still has are lost", slog.String("topic", e.Key.Topic), slog.Int("queueId", int(e.Key.QueueID)),
-		slog.Int64("queueOffset", e.QueueOffset), slog.Any("err", err))
-	return im.DropQueue(ctx, e.Key)
+	m.v.logger.Error("a queue begins anew: the log does not have all units before", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)),
+		slog.Int64("queueOffset", slot), slog.Any("err", why))
+	return im.DropQueue(ctx, k)
 }

@@ -197,6 +197,9 @@ type Options struct {
 	// second are refused (OS_PAGE_CACHE_BUSY). Default 512 MiB. Zero: no bound.
 	MaxDispatchBehindBytes int64 `prop:"maxDispatchBehindBytes,own"`
 
+	// LogDamagePolicy says what becomes of a log with valid records behind damage: refuse (default), mend or accept-loss, see DamagePolicy.
+	LogDamagePolicy DamagePolicy `prop:"logDamagePolicy,own"`
+
 	// FS is where the store lives. nil: the machine's filesystem. Not a property.
 	FS mmap.FS `prop:"-"`
 	// IsBatchTopic tells whether the queues of a topic are batch queues (its attribute queue.type is BatchCQ), so that a batch for
@@ -262,5 +265,6 @@ func DefaultOptions() Options {
 
 		BuildConsumeQueues:     true,
 		MaxDispatchBehindBytes: 512 << 20,
+		LogDamagePolicy:        DamageRefuse,
 	}
 }

@@ -85,6 +85,9 @@ func (o *Options) Validate() error {
 	default:
 		fault("brokerRole is %q, want %s or %s", o.BrokerRole, AsyncMaster, Slave)
 	}
+	if !o.LogDamagePolicy.valid() {
+		fault("logDamagePolicy is %q, want %s, %s or %s", o.LogDamagePolicy, DamageRefuse, DamageMend, DamageAcceptLoss)
+	}
 	if o.DuplicationEnable {
 		fault("duplicationEnable is true, which is not supported")
 	}

@@ -43,9 +43,11 @@ type Store struct {
 	closeErr   error
 	background sync.WaitGroup
 
-	lock       *Lock // nil: on another filesystem than the machine's
+	lock       *Lock // nil: on another filesystem than the machine's, or the caller has it
 	abort      abortMark
-	openedWith int64 // wrote position when the store was opened
+	keepAbort  bool                                                          // Close leaves the mark
+	onProgress func(phase string, total int64, unit string) func(done int64) // told of long work of load; nil: nobody
+	openedWith int64                                                         // wrote position when the store was opened
 }
 
 // newStore makes a store that puts into whatever log is set.
@@ -69,7 +71,8 @@ func newStore(o Options) *Store {
 //
 //  1. takes the store's lock, before it looks at anything (W30): *InUseError names the process that has it;
 //  2. writes the abort mark, durably, before it changes anything (W31);
-//  3. opens the log, which cuts a torn tail off; a log with valid records behind damage is refused with file and offset;
+//  3. opens the log, which cuts a torn tail off; a log with valid records behind damage is refused with file and offset (*DamageError), unless LogDamagePolicy says
+//     otherwise, or it is the work of a loss of power (docs/recovery.md);
 //  4. brings the consume queues to agree with the log (see openViews); they say which offset comes next in each queue.
 //
 // Without BuildConsumeQueues the queues are not looked at, nor written: the whole log is read instead of 4, and the next offset of
@@ -105,21 +108,29 @@ func Open(root string, o Options) (_ *Store, err error) {
 			return nil, fmt.Errorf("open store: %w", err)
 		}
 	}
-	if s.flags, err = OpenRunningFlags(o.FS, s.layout.StateDir()); err != nil {
-		return nil, fmt.Errorf("open store %s: %w", s.layout.Root, err)
-	}
-	if s.abort, err = markAbort(s.fs, s.layout.AbortPath()); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
-	if err := s.openLog(); err != nil {
-		return nil, fmt.Errorf("open store %s: %w", s.layout.Root, err)
+	if err := s.load(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
+// load opens what is in the store's directory, which is locked.
+func (s *Store) load() (err error) {
+	if s.flags, err = OpenRunningFlags(s.o.FS, s.layout.StateDir()); err != nil {
+		return fmt.Errorf("open store %s: %w", s.layout.Root, err)
+	}
+	if s.abort, err = markAbort(s.fs, s.layout.AbortPath()); err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	if err := s.openLog(); err != nil {
+		return fmt.Errorf("open store %s: %w", s.layout.Root, err)
+	}
+	return nil
+}
+
 // openLog opens the log and reads it.
 func (s *Store) openLog() error {
-	w, err := commitlog.OpenWriter(s.writerOptions())
+	w, err := s.openWriter()
 	if err != nil {
 		var file *mappedfile.FileError
 		if errors.Is(err, commitlog.ErrCorrupt) || errors.As(err, &file) { // refused as it was found
@@ -131,8 +142,8 @@ func (s *Store) openLog() error {
 	s.openedWith = w.Positions().Wrote
 	if s.o.BuildConsumeQueues && s.o.FS == nil {
 		err = s.openViews(s.abort.found)
-	} else {
-		err = s.seed(w.Log())
+	} else if err = s.seed(w.Log()); err == nil {
+		err = s.forgetDurable()
 	}
 	if err != nil {
 		err = errors.Join(err, w.Close())
@@ -259,6 +270,7 @@ func (s *Store) Close() error {
 func (s *Store) leaveInOrder() error {
 	wrote := s.log.Positions().Wrote
 	switch {
+	case s.keepAbort:
 	case s.views != nil && s.views.view.batchQueues() > 0:
 		s.logger.Warn("the abort mark stays: batch queues have no units, which RocketMQ's recovery makes", slog.Int("queues", s.views.view.batchQueues()))
 	case s.views != nil && s.views.follow.from.Load() == wrote: // puts that were under way when the views were closed have no units

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -43,9 +42,6 @@ func (s *Store) writerOptions() commitlog.WriterOptions {
 	w.Warm, w.LockMemory = o.WarmMapedFileEnable, o.WarmMapedFileEnable
 	w.Random = !o.DataReadAheadEnable
 	w.CheckCRC = o.CheckCRCOnRecover
-	if !s.abort.found {
-		w.DurableTo = math.MaxInt64
-	}
 	w.OnFailure = s.onFailure
 	w.Logger = o.Logger
 	return w

@@ -68,7 +68,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 	v.view.onBroken = v.kickMending
 	note := v.readNote(log, end)
 	from := v.dispatchFrom(log, unclean, end)
-	if note != nil && v.queues.Kind() == cq.KindFile {
+	if note != nil && v.queues.Kind() == cq.KindFile && (!unclean || note.phyOffset > from) { // a catch-up that was cut off has noted its progress in the checkpoint
 		from = note.phyOffset
 	}
 	if v.learns() {
@@ -80,7 +80,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 	v.follow.uncommitted = s.o.ReadUnCommitted
 	if from < end {
 		s.logger.Info("consume queues are brought up to the log", slog.Int64("phyOffset", from), slog.Int64("bytes", end-from))
-		if err := v.follow.catchUp(ctx, end, nil); err != nil {
+		if err := v.follow.catchUp(ctx, end, v.catchingUp(ctx, from, end)); err != nil {
 			return fmt.Errorf("bring consume queues up to the log: %w", err)
 		}
 	}
@@ -94,6 +94,11 @@ func (s *Store) openViews(unclean bool) (err error) {
 		if v.index, err = s.openIndex(&v.checkpoint, unclean, levels); err != nil {
 			s.reportIndex(err)
 			err = nil
+		}
+	}
+	if end == 0 {
+		if err := noteNothing(s.fs, s.layout.CheckpointPath()); err != nil {
+			return err
 		}
 	}
 	s.views = v

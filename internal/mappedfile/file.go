@@ -53,6 +53,9 @@ func (f *File) Size() int64 { return f.size }
 // End returns the position just past the file.
 func (f *File) End() int64 { return f.from + f.size }
 
+// ReadOnly tells whether nothing of the file may be changed: the queue is read-only, or its directory.
+func (f *File) ReadOnly() bool { return f.readOnly }
+
 // Path returns the path of the file.
 func (f *File) Path() string { return filepath.Join(f.dir, Name(f.from)) }
 

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/store"
+)
+
+func recoverCommand() *cli.Command {
+	return &cli.Command{
+		Name: "recover", Usage: "bring a stopped store in order: log, queues, index",
+		Description: `Does offline what a start after a crash does: cuts a torn tail off the log, cuts and replays the queues (files, RocksDB or both,
+as found) and the index until they agree with it, and removes the abort mark. Then migrate and dump go on. It also clears
+error flags that a failed sync left, after writing again what may not be on the disk. Killed half-way and started again,
+it goes on.
+
+A log with valid records behind damage is refused, with all damaged ranges; --mend or --accept-loss says what to do.
+Whatever is taken out of the log is set aside first, in DIR/tandemmq/broken.
+
+   tandemmq store recover --store /data/rocketmq/store --dry-run
+   tandemmq store recover --store /data/rocketmq/store
+
+Exit codes: 0 in order, 1 failed, 2 wrong usage, 3 the log is damaged and nobody has decided.`,
+		Flags: []cli.Flag{
+			storeFlag(),
+			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, say what was found and what would be done"},
+			&cli.BoolFlag{Name: "mend", Usage: "write placeholder records over damage of the log, and keep what lies behind it"},
+			&cli.BoolFlag{Name: "accept-loss", Usage: "cut the log at the first damage"},
+			&cli.BoolFlag{Name: "full", Usage: "read the log from its beginning, for damage that came after it was written (store check --deep finds such)"},
+			&cli.StringFlag{Name: "kind", Usage: "`SIDE` to bring in order: file, rocks or both (default: those there are)"},
+			&cli.StringFlag{Name: "conf", Usage: "`FILE` of the broker (broker.conf), for what cannot be read off the directory: paths of the log, sizes of an index, delay levels"},
+			&cli.BoolFlag{Name: "json", Usage: "print the report as one JSON object, and no progress"},
+			&cli.BoolFlag{Name: "quiet", Usage: "print no progress"},
+		},
+		Action: runRecover,
+	}
+}
+
+// undecidedError ends a recovery that has to be told what to do with damage.
+type undecidedError struct{ error }
+
+func (e undecidedError) Unwrap() error { return e.error }
+
+// ExitCode is 3: looked at and found wrong.
+func (undecidedError) ExitCode() int { return exitWrong }
+
+func runRecover(c *cli.Context) error {
+	o := store.RecoverOptions{DryRun: c.Bool("dry-run"), Full: c.Bool("full"), Damage: store.DamageRefuse}
+	switch {
+	case c.Bool("mend") && c.Bool("accept-loss"):
+		return usageError("--mend and --accept-loss: use one of them")
+	case c.Bool("mend"):
+		o.Damage = store.DamageMend
+	case c.Bool("accept-loss"):
+		o.Damage = store.DamageAcceptLoss
+	}
+	switch k := c.String("kind"); k {
+	case "", string(cq.KindFile), string(cq.KindRocks):
+		o.Kind = cq.Kind(k)
+	case "both":
+		o.Kind = cq.KindCombine
+	default:
+		return usageError("--kind %q: use file, rocks or both", k)
+	}
+	if path := c.String("conf"); path != "" {
+		options, err := readConf(path)
+		if err != nil {
+			return err
+		}
+		o.Options = &options
+	}
+	p := newProgress(c.App.ErrWriter, chooseProgress(c.App.ErrWriter, c.Bool("json") || c.Bool("quiet")))
+	defer p.Finish()
+	o.Progress = p.Phase
+	rep, err := store.Recover(c.Context, c.String("store"), o)
+	p.Finish()
+	if rep == nil {
+		return err
+	}
+	var werr error
+	if c.Bool("json") {
+		e := json.NewEncoder(c.App.Writer)
+		e.SetEscapeHTML(false)
+		werr = e.Encode(rep)
+	} else {
+		werr = printRecover(c.App.Writer, rep, err)
+	}
+	if werr != nil {
+		err = errors.Join(err, fmt.Errorf("write report: %w", werr))
+	}
+	var damage *store.DamageError
+	if errors.As(err, &damage) {
+		return undecidedError{err}
+	}
+	return err
+}
+
+// readConf reads the store's options out of a broker.conf: lines NAME=VALUE, comments after '#' or '!'.
+func readConf(path string) (store.Options, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return store.Options{}, fmt.Errorf("read broker's options: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	props := make(map[string]string)
+	s := bufio.NewScanner(f)
+	for n := 1; s.Scan(); n++ {
+		line := strings.TrimSpace(s.Text())
+		if line == "" || line[0] == '#' || line[0] == '!' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return store.Options{}, fmt.Errorf("read broker's options: %s line %d has no '='", path, n)
+		}
+		props[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	if err := s.Err(); err != nil {
+		return store.Options{}, fmt.Errorf("read broker's options: %w", err)
+	}
+	o, _, err := store.ParseOptions(props) // most of a broker.conf is not the store's
+	return o, err
+}
+
+func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
+	what := "Recovery"
+	if rep.DryRun {
+		what = "Dry run of a recovery"
+	}
+	fmt.Fprintf(w, "%s of %s in %s\n", what, rep.Store, round(rep.Elapsed))
+	var from string
+	switch {
+	case rep.DurableTo < 0:
+		from = "all of it, " + rep.WholeBelow
+	case rep.DurableTo > 0:
+		from = fmt.Sprintf("below %d, by %s", rep.DurableTo, rep.WholeBelow)
+	default:
+		from = "nothing: " + rep.WholeBelow
+	}
+	rows := [][2]string{
+		{"abort mark", map[bool]string{true: "there: not left in order", false: "none"}[rep.Unclean]},
+		{"known whole", from},
+		{"log read", fmt.Sprintf("from %d: %s records, %s", rep.Log.From, thousands(rep.Log.Records), byteSize(rep.Log.Bytes))},
+		{"log ends at", fmt.Sprintf("%d, %s", rep.Log.End, rep.Log.KindText)},
+	}
+	if rep.Log.Kind == commitlog.EndTorn {
+		rows = append(rows, [2]string{"torn tail", fmt.Sprintf("%s: %s", byteSize(rep.Log.TailBytes), rep.Log.Tail)})
+	}
+	if n := len(rep.Log.Damage); n > 0 {
+		rows = append(rows, [2]string{"damage", fmt.Sprintf("%d ranges, %s", n, byteSize(rep.Log.Damaged()))}, [2]string{"decision", fmt.Sprintf("%s (%s)", rep.Decision, rep.Why)})
+	}
+	if d := rep.Repaired; d != nil {
+		rows = append(rows, [2]string{"set aside in", d.Dir})
+		if d.CutAt >= 0 {
+			rows = append(rows, [2]string{"log cut at", fmt.Sprint(d.CutAt)})
+		}
+		if n := len(d.Given); n > 0 {
+			rows = append(rows, [2]string{"given up", fmt.Sprintf("%d valid records, see manifest.json there", n)})
+		}
+	}
+	for _, f := range rep.Flags {
+		rows = append(rows, [2]string{"flag", f})
+	}
+	if rep.RewrittenBytes > 0 {
+		rows = append(rows, [2]string{"written again", byteSize(rep.RewrittenBytes)})
+	}
+	for _, v := range rep.Views {
+		rows = append(rows, [2]string{v.Name, fmt.Sprintf("at %d", v.Dispatched)})
+	}
+	table(w, rows...)
+	if len(rep.Log.Damage) > 0 && failed == nil {
+		for i := range rep.Log.Damage {
+			fmt.Fprintf(w, "  %v\n", &rep.Log.Damage[i])
+		}
+	}
+	for _, n := range rep.Notes {
+		fmt.Fprintf(w, "  note: %s\n", n)
+	}
+	verdict := "in order; `tandemmq store check` proves it"
+	switch {
+	case failed != nil:
+		verdict = "NOT in order"
+	case rep.DryRun:
+		verdict = "nothing was changed; without --dry-run queues and index are brought to the end of the log"
+	case !rep.AbortCleared:
+		verdict = "in order as far as it was looked at"
+	}
+	_, err := fmt.Fprintf(w, "Result: %s\n", verdict)
+	return err
+}

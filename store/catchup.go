@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// A catch-up that takes long notes how far it is, so that it goes on from there when it is cut off.
+const (
+	catchUpSaveBytes = 256 << 20
+	catchUpSaveEvery = 10 * time.Second
+)
+
+// catchingUp returns who is told how far a catch-up from one physical offset to another is.
+func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) {
+	report := v.s.phase("dispatch to "+v.view.name(), to-from, "bytes")
+	saved, at := from, time.Now()
+	return func(phy int64) {
+		report(phy - from)
+		if phy-saved < catchUpSaveBytes && time.Since(at) < catchUpSaveEvery {
+			return
+		}
+		if err := v.saveCatchUp(ctx); err != nil {
+			v.s.logger.Warn("progress of the catch-up could not be saved", slog.Any("err", err))
+		}
+		saved, at = phy, time.Now()
+	}
+}
+
+// saveCatchUp makes the queues durable and notes how far they are: RocksDB in its own row, files in the checkpoint. The queue offsets come when
+// all is done, since those of a part of the log are not known.
+func (v *views) saveCatchUp(ctx context.Context) error {
+	v.flushing.Lock()
+	defer v.flushing.Unlock()
+	if v.view.brokenNow.Load() > 0 {
+		return nil // not all units are there
+	}
+	last, lastMs := v.follow.lastDelivered()
+	if err := v.s.writer.Flush(); err != nil {
+		return err
+	}
+	if err := v.queues.Flush(ctx); err != nil {
+		return err
+	}
+	c := v.checkpoint
+	if last <= c.LogicsPhysicalOffset {
+		return nil
+	}
+	c.LogicsPhysicalOffset, c.LogicsMsgTimestampMs = last, lastMs
+	c.PhysicMsgTimestampMs = max(c.PhysicMsgTimestampMs, lastMs)
+	if err := writeCheckpoint(v.s.fs, v.s.layout.CheckpointPath(), c); err != nil {
+		return err
+	}
+	v.checkpoint = c
+	return nil
+}
+
+// phase begins a stretch of work that an operator may have to wait for. The function returned takes how much is done of it.
+func (s *Store) phase(name string, total int64, unit string) func(done int64) {
+	if s.onProgress == nil {
+		return func(int64) {}
+	}
+	return s.onProgress(name, total, unit)
+}

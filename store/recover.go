@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// RecoverOptions of Recover. The zero value repairs all that can be repaired without a decision.
+type RecoverOptions struct {
+	// DryRun changes nothing: the report says what was found and what would be done.
+	DryRun bool
+	// Damage says what becomes of a damaged log. "": DamageRefuse.
+	Damage DamagePolicy
+	// Kind is the side of the consume queues: cq.KindFile, cq.KindRocks, or cq.KindCombine for both. "": those that are there, files where there is none.
+	Kind cq.Kind
+	// Full reads the log from its beginning, also what is known to be whole: for damage that the medium did later.
+	Full bool
+	// Options are those of the store's broker. nil: sizes are read off the directory, the rest are defaults.
+	Options *Options
+	// Progress is told of each stretch of work, see CheckOptions.
+	Progress func(phase string, total int64, unit string) (update func(done int64))
+	// Logger gets what the parts report. nil: discard.
+	Logger *slog.Logger
+}
+
+// RecoverReport says what Recover found and did.
+type RecoverReport struct {
+	Store   string `json:"store"`
+	DryRun  bool   `json:"dryRun"`
+	Unclean bool   `json:"unclean"` // the abort mark was there
+	// DurableTo is the physical offset below which the log was known to be durable, -1: all of it was, after a stop in order; WholeBelow says how that is known.
+	DurableTo  int64             `json:"durableTo"`
+	WholeBelow string            `json:"wholeBelow"`
+	Log        *commitlog.Survey `json:"log"`
+	// Decision is what becomes of damage: "" without any, otherwise a DamagePolicy; Why says who decided.
+	Decision DamagePolicy        `json:"decision,omitempty"`
+	Why      string              `json:"why,omitempty"`
+	Repaired *commitlog.Repaired `json:"repaired,omitempty"`
+	// Flags were set when recovery began; RewrittenBytes were written again in place and synced, because a failed sync may have left them in memory alone.
+	Flags          []string        `json:"flags,omitempty"`
+	RewrittenBytes int64           `json:"rewrittenBytes,omitempty"`
+	Views          []RecoveredView `json:"views"`
+	Notes          []string        `json:"notes,omitempty"`
+	AbortCleared   bool            `json:"abortCleared"`
+	Elapsed        time.Duration   `json:"elapsedNanos"`
+	LogEnd         int64           `json:"logEnd"` // physical offset, after recovery
+	Sides          []string        `json:"sides"`
+}
+
+// RecoveredView is one view after recovery.
+type RecoveredView struct {
+	Name       string `json:"name"`
+	Dispatched int64  `json:"dispatched"`
+	PassedOver int64  `json:"passedOver"`
+	HoleBytes  int64  `json:"holeBytes"`
+	Conflicts  int64  `json:"conflicts"`
+}
+
+// Recover brings a stopped store in order: its log first, then its consume queues, on one side or both, then its index; and removes the abort mark when all of them
+// agree and are durable. What cannot be done without a decision is left as it is. Killed at any moment and started again, it goes on.
+//
+// Error flags that an earlier run left (RunningFlags) are cleared, after what a failed sync may have kept from the disk was written again: the kernel takes such pages for clean, so that
+// they are read as they were put, and are gone with the machine.
+//
+// Errors: *InUseError; *DamageError when the log is damaged and Damage says refuse, beside the report; what could not be read or written. The report is nil only where nothing could be
+// said.
+func Recover(ctx context.Context, root string, o RecoverOptions) (rep *RecoverReport, err error) {
+	begin := time.Now()
+	r := &recovery{ctx: ctx, o: o, layout: NewLayout(root)}
+	if err := r.layout.CheckRoot(); err != nil {
+		return nil, err
+	}
+	if r.o.Damage == "" {
+		r.o.Damage = DamageRefuse
+	}
+	if !r.o.Damage.valid() {
+		return nil, fmt.Errorf("recover store %s: no policy %q", r.layout.Root, o.Damage)
+	}
+	if r.o.Logger == nil {
+		r.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	take := LockExclusive
+	if o.DryRun {
+		take = LockShared
+	}
+	lock, err := take(r.layout.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	err = r.run()
+	if r.rep.Log == nil {
+		return nil, err
+	}
+	r.rep.Elapsed = time.Since(begin)
+	return &r.rep, err
+}
+
+// recovery is one run of Recover.
+type recovery struct {
+	ctx    context.Context
+	o      RecoverOptions
+	layout Layout
+	rep    RecoverReport
+
+	base      Options     // of the store, but for its type
+	kinds     []StoreType // sides to bring in order
+	noIndex   bool        // its files cannot be understood without the store's options
+	keepAbort bool
+	known     durability
+	flags     *RunningFlags
+}
+
+func (r *recovery) note(format string, args ...any) {
+	r.rep.Notes = append(r.rep.Notes, fmt.Sprintf(format, args...))
+}
+
+func (r *recovery) phase(name string, total int64, unit string) func(int64) {
+	if r.o.Progress == nil {
+		return func(int64) {}
+	}
+	return r.o.Progress(name, total, unit)
+}
+
+func (r *recovery) run() error {
+	r.rep.Store, r.rep.DryRun, r.rep.Views, r.rep.Sides = r.layout.Root, r.o.DryRun, []RecoveredView{}, []string{}
+	var err error
+	if r.rep.Unclean, err = r.layout.HasAbort(); err != nil {
+		return err
+	}
+	if r.flags, err = OpenRunningFlags(nil, r.layout.StateDir()); err != nil {
+		return err
+	}
+	for _, e := range r.flags.Errors() {
+		r.rep.Flags = append(r.rep.Flags, fmt.Sprintf("%v since %v: %s", e.Flag, e.Time.Format(time.RFC3339), e.Reason))
+	}
+	if err := r.options(); err != nil {
+		return err
+	}
+	if err := r.log(); err != nil || r.o.DryRun {
+		return err
+	}
+	if _, err := markAbort(mmap.OS, r.layout.AbortPath()); err != nil {
+		return err
+	}
+	for i, kind := range r.kinds {
+		if err := r.views(kind, i == len(r.kinds)-1); err != nil {
+			return err
+		}
+	}
+	return r.finish()
+}
+
+// log surveys the log, repairs it as was decided, and makes durable what a failed sync may have left in memory.
+func (r *recovery) log() error {
+	s := newStore(r.base)
+	s.layout, s.abort.found = r.layout, r.rep.Unclean
+	r.known = s.knownDurable()
+	if r.o.Full {
+		r.known = durability{why: "all of it is read, as was asked"}
+	}
+	r.rep.WholeBelow, r.rep.DurableTo = r.known.why, r.known.to
+	if r.known.to == math.MaxInt64 {
+		r.rep.DurableTo = -1
+	}
+	w := s.writerOptions()
+	w.DurableTo, w.DurableBeforeMs, w.SetAsideDir = r.known.to, r.known.beforeMs, r.layout.brokenDir()
+	if r.flags.Bits()&FlagNotWriteable != 0 {
+		w.DurableTo = min(w.DurableTo, r.durableNoted()) // whatever the abort mark says
+	}
+	o := recoveryOptions(&w)
+	o.ReadOnly = r.o.DryRun
+	update := r.phase("log", 0, "bytes")
+	o.Progress = func(done, _ int64) { update(done) }
+	log, err := commitlog.OpenRecovery(o)
+	if err != nil {
+		return err
+	}
+	err = r.repair(log)
+	if err == nil && !r.o.DryRun && r.flags.Bits()&errorFlags != 0 {
+		update = r.phase("write again", 0, "bytes")
+		err = r.rewrite(log, o.DurableTo)
+	}
+	return errors.Join(err, log.Close())
+}
+
+func (r *recovery) repair(log *commitlog.Recovery) (err error) {
+	if r.rep.Log, err = log.Survey(r.ctx); err != nil {
+		return err
+	}
+	r.rep.LogEnd = r.rep.Log.End
+	if len(r.rep.Log.Damage) == 0 {
+		return nil
+	}
+	r.rep.Decision, r.rep.Why = r.o.Damage.decide(r.rep.Log, r.known)
+	if r.rep.Decision == DamageRefuse {
+		return &DamageError{Root: r.layout.Root, Survey: r.rep.Log, Err: commitlog.ErrCorrupt}
+	}
+	if r.o.DryRun {
+		return nil
+	}
+	if _, err := markAbort(mmap.OS, r.layout.AbortPath()); err != nil { // before the first change
+		return err
+	}
+	if r.rep.Decision == DamageMend {
+		r.rep.Repaired, err = log.Mend(r.ctx, r.rep.Log)
+	} else {
+		r.rep.Repaired, err = log.AcceptLoss(r.ctx, r.rep.Log)
+	}
+	return err
+}
+
+// durableNoted returns the position that is known to be durable whatever was done since: 0 when nothing is.
+func (r *recovery) durableNoted() int64 {
+	s := newStore(r.base)
+	s.layout, s.abort.found = r.layout, true
+	return s.knownDurable().to
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/internal/mappedfile"
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// views opens the store with the queues of one side, which brings them and, with the last side, the index to the end of the log, and closes it. The mark stays.
+func (r *recovery) views(kind StoreType, last bool) error {
+	o := r.base
+	o.StoreType = kind
+	o.MessageIndexEnable = o.MessageIndexEnable && last // once
+	s := newStore(o)
+	s.layout, s.keepAbort, s.onProgress = r.layout, true, r.o.Progress
+	if err := s.load(); err != nil {
+		return err
+	}
+	err := s.awaitViews(r.ctx)
+	marks := s.Watermarks()
+	r.rep.LogEnd = marks.Appended
+	for _, name := range slices.Sorted(maps.Keys(marks.Views)) {
+		m := marks.Views[name]
+		r.rep.Views = append(r.rep.Views, RecoveredView{Name: name, Dispatched: m.Dispatched, PassedOver: m.PassedOver, HoleBytes: m.HoleBytes, Conflicts: m.Conflicts})
+	}
+	if n := s.views.view.batchQueues(); n > 0 {
+		r.keepAbort = true
+		r.note("the abort mark stays: %d batch queues have no units, which RocketMQ's recovery makes", n)
+	}
+	if o.MessageIndexEnable && s.views.index == nil {
+		err = errors.Join(err, errors.New("the index could not be opened"))
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
+		return fmt.Errorf("recover store %s: %w", r.layout.Root, err)
+	}
+	return nil
+}
+
+// awaitStep is how often awaitViews looks.
+const awaitStep = 20 * time.Millisecond
+
+// awaitViews returns when the queues have been compared with the log and mended, and queues and index are at its end; or when one of them cannot come there.
+func (s *Store) awaitViews(ctx context.Context) error {
+	v := s.views
+	update, begun := func(int64) {}, false
+	t := time.NewTicker(awaitStep)
+	defer t.Stop()
+	for {
+		if err := errors.Join(v.follow.failure(), s.writer.Failure()); err != nil {
+			return err
+		}
+		index := int64(0)
+		if v.index != nil {
+			if err := v.index.follow.failure(); err != nil {
+				return err
+			}
+			index = v.indexBehind()
+		}
+		compared := false
+		select {
+		case <-v.verified:
+			compared = true
+		default:
+		}
+		if compared && v.behind() == 0 && index == 0 && v.view.brokenNow.Load() == 0 {
+			return nil
+		}
+		if index > 0 && compared && !begun {
+			update, begun = s.phase("index", index, "bytes"), true
+			update = since(update, index)
+		}
+		update(index)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+// since turns what is left of total into what is done.
+func since(update func(int64), total int64) func(int64) {
+	return func(left int64) { update(total - left) }
+}
+
+// finish clears the error flags, whose causes are gone, and then the abort mark, if all views are known to be in order.
+func (r *recovery) finish() error {
+	if err := r.flags.Clear(errorFlags); err != nil {
+		return err
+	}
+	if r.noIndex {
+		r.note("the abort mark stays: the index was not looked at")
+	}
+	if r.noIndex || r.keepAbort {
+		return nil
+	}
+	mark := abortMark{fs: mmap.OS, path: r.layout.AbortPath()}
+	if err := mark.remove(); err != nil {
+		return err
+	}
+	r.rep.AbortCleared = true
+	return nil
+}
+
+// rewrite writes what failed syncs may have kept from the disk again: the log from physical offset from on; and where that failed, file queues and index.
+func (r *recovery) rewrite(log *commitlog.Recovery, from int64) error {
+	n, err := log.Rewrite(r.ctx, from)
+	r.rep.RewrittenBytes += n
+	if err != nil {
+		return err
+	}
+	for flag, dir := range map[Flag]string{FlagLogicsQueueError: r.layout.ConsumeQueueDir(), FlagIndexFileError: r.layout.IndexDir()} {
+		if r.flags.Bits()&flag == 0 {
+			continue
+		}
+		if err := r.rewriteTree(dir, flag == FlagIndexFileError); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewriteTree writes all mapped files below dir again; RocksDB's files are none: what it could not sync it has dropped, and gets again from the log.
+func (r *recovery) rewriteTree(dir string, all bool) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, ok := mappedfile.ParseName(e.Name()); !e.Type().IsRegular() || !ok && !all {
+			return nil
+		}
+		f, err := mmap.OS.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		size, err := f.Size()
+		if err == nil {
+			var n int64
+			n, err = mmap.Rewrite(r.ctx, f, 0, size)
+			r.rep.RewrittenBytes += n
+		}
+		return errors.Join(err, f.Close())
+	})
+}
