@@ -124,8 +124,8 @@ type Expirer interface {
 	SetMinPhyOffset(minPhy int64) error
 	// Expire gives back what holds expired units and nothing else. The last unit's place stays, so that a queue goes on
 	// at its max, whatever restarts come. pause is waited after each queue that lost something, holding no lock. A queue that cannot be trimmed is passed
-	// over and told by the error; the next call tries it again. Repeatable, and nothing that a crash in between could
-	// harm. Beside Append, not beside TruncateDirty or an Importer.
+	// over and told by the error; the next call tries it again. Repeatable, and a crash in between does no harm. It and other writers
+	// take turns, queue by queue.
 	Expire(ctx context.Context, pause time.Duration) (Expired, error)
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/bits"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,6 +92,7 @@ type RunningFlags struct {
 	mu struct {
 		sync.Mutex
 		errors  []FlagError // of the error flags that are set, oldest first
+		others  []FlagError // of the other flags that are set; never written down
 		unsaved bool        // the file says something else
 	}
 }
@@ -178,16 +180,37 @@ func (r *RunningFlags) Errors() []FlagError {
 	return append([]FlagError(nil), r.mu.errors...)
 }
 
+// Reasons returns every flag that is set with the reason that was given, error flags first.
+func (r *RunningFlags) Reasons() []FlagError {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Concat(r.mu.errors, r.mu.others)
+}
+
+// noteOthersLocked keeps the reason of flags that are no error flags: the latest, and the time of the first.
+func (r *RunningFlags) noteOthersLocked(f Flag, reason string) {
+	for rest := f &^ errorFlags; rest != 0; rest &= rest - 1 {
+		one := rest & -rest
+		if i := slices.IndexFunc(r.mu.others, func(e FlagError) bool { return e.Flag == one }); i >= 0 {
+			r.mu.others[i].Reason = reason
+			continue
+		}
+		r.mu.others = append(r.mu.others, FlagError{Flag: one, Time: time.Now().UTC(), Reason: reason})
+	}
+}
+
 // Set sets the flags of f, at once and whatever it returns. Those of an error are written down with the time and the reason;
 // a flag that is set already keeps the first. The error says that the file could not be written: then the flag holds for this
 // run, and the next Set or Clear tries again.
 func (r *RunningFlags) Set(f Flag, reason string) error {
 	r.bits.Or(uint32(f))
-	if f&errorFlags == 0 {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.noteOthersLocked(f, reason)
+	if f&errorFlags == 0 {
+		r.bits.Or(uint32(f)) // a Clear between the first line and the lock
+		return nil
+	}
 	for rest := f & errorFlags; rest != 0; rest &= rest - 1 {
 		one := rest & -rest
 		if r.indexLocked(one) < 0 {
@@ -201,9 +224,10 @@ func (r *RunningFlags) Set(f Flag, reason string) error {
 
 // Clear clears the flags of f. Error flags are cleared in the file first: after an error they are still set.
 func (r *RunningFlags) Clear(f Flag) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.others = slices.DeleteFunc(r.mu.others, func(e FlagError) bool { return e.Flag&f != 0 })
 	if f&errorFlags != 0 {
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		before := r.mu.errors
 		r.mu.errors = nil
 		for _, e := range before {

@@ -60,6 +60,7 @@ type follower struct {
 
 	poison atomic.Int64 // records the view could not take, passed over
 	holes  atomic.Int64 // bytes of the log passed over because nothing there is a record
+	full   atomic.Bool  // waits for room on the disk
 	failed atomic.Pointer[error]
 }
 
@@ -224,7 +225,9 @@ func (f *follower) deliver(ctx context.Context) error {
 	wait := minDeliverWait
 	for try := 1; ; try++ {
 		err := f.view.deliver(ctx)
-		if err == nil || ctx.Err() != nil || try == deliverTries {
+		full := diskFull(err)
+		f.full.Store(full)
+		if err == nil || ctx.Err() != nil || try >= deliverTries && !full { // room may come back
 			return err
 		}
 		f.logger.Warn("delivery failed, trying again", slog.String("view", f.view.name()), slog.Int("try", try), slog.Any("err", err))

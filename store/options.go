@@ -137,8 +137,8 @@ type Options struct {
 	FlushLeastPagesWhenWarmMapedFile int `prop:"flushLeastPagesWhenWarmMapedFile"`
 	// DataReadAheadEnable lets the kernel read ahead in the log (default true); otherwise it is advised that reads are random.
 	DataReadAheadEnable bool `prop:"dataReadAheadEnable"`
-	// DiskSpaceCleanForciblyRatio is the use in percent above which a directory of StorePathCommitLog gets no new file while another is
-	// below. Default 85.
+	// DiskSpaceCleanForciblyRatio is the use in percent above which log files go that have not expired (CleanFileForciblyEnable), and above which a
+	// directory of StorePathCommitLog gets no new file while another is below. Default 85.
 	DiskSpaceCleanForciblyRatio int `prop:"diskSpaceCleanForciblyRatio,live"`
 
 	// EnableLmq gives messages their offsets in light queues (INNER_MULTI_DISPATCH). Default false.
@@ -173,6 +173,36 @@ type Options struct {
 	// ReadUnCommitted dispatches messages that are not confirmed: under SYNC_FLUSH before they are durable. Default false.
 	ReadUnCommitted bool `prop:"readUnCommitted"`
 
+	// DeleteWhen lists the hours of the day, local time, separated by ';', in which expired log files are removed. Default "04". Each counts from
+	// its beginning to its end.
+	DeleteWhen string `prop:"deleteWhen,live"`
+	// FileReservedTime is for how many hours a log file is kept after its last record was stored. Default 72. That is the record's own store time, not the
+	// file's time, which copies and late flushes change (W41).
+	FileReservedTime int `prop:"fileReservedTime,live"`
+	// DeleteFileBatchMax is how many log files one run removes at most. Default 10.
+	DeleteFileBatchMax int `prop:"deleteFileBatchMax,live"`
+	// CleanResourceInterval is the time between two runs, and between two looks at the disk. Default 10 s. The first run is a minute after the store was opened.
+	CleanResourceInterval time.Duration `prop:"cleanResourceInterval"`
+	// DeleteCommitLogFilesInterval is the pause between two log files that one run removes. Default 100 ms.
+	DeleteCommitLogFilesInterval time.Duration `prop:"deleteCommitLogFilesInterval,live"`
+	// DeleteConsumeQueueFilesInterval is the pause after each queue that lost files. Default 100 ms.
+	DeleteConsumeQueueFilesInterval time.Duration `prop:"deleteConsumeQueueFilesInterval,live"`
+	// CleanFileForciblyEnable removes log files that have not expired when the disk is above DiskSpaceCleanForciblyRatio (default true). Otherwise that
+	// never happens, and puts are refused above DiskSpaceWarningLevelRatio.
+	CleanFileForciblyEnable bool `prop:"cleanFileForciblyEnable,live"`
+	// DiskMaxUsedSpaceRatio is the use of the disk in percent above which expired log files go at any hour. Default 75, 10 to 95. Above
+	// DiskSpaceCleanForciblyRatio it has no effect.
+	DiskMaxUsedSpaceRatio int `prop:"diskMaxUsedSpaceRatio,live"`
+	// DiskSpaceWarningLevelRatio is the use in percent above which puts are refused (DISK_FULL), until it is at or below DiskSpaceCleanForciblyRatio
+	// again. Default 90, and above that ratio.
+	DiskSpaceWarningLevelRatio int `prop:"diskSpaceWarningLevelRatio,live"`
+	// DestroyMapedFileIntervalForcibly is after how long 5.5.0 unmaps a removed file that is still read. Default 120 s. Taken and without effect: bytes that
+	// somebody reads are never unmapped (W33).
+	DestroyMapedFileIntervalForcibly time.Duration `prop:"destroyMapedFileIntervalForcibly"`
+	// RedeleteHangedFileInterval is after how long 5.5.0 tries again to remove a file that it could not. Default 120 s. Taken and without effect: each
+	// run tries again.
+	RedeleteHangedFileInterval time.Duration `prop:"redeleteHangedFileInterval"`
+
 	// BrokerRole is ASYNC_MASTER (default) or SLAVE. SYNC_MASTER is refused: its acknowledgement would claim a replica that
 	// does not exist. (5.5.0 with its defaults waits for no replica either, W44.)
 	BrokerRole BrokerRole `prop:"brokerRole"`
@@ -202,6 +232,8 @@ type Options struct {
 
 	// FS is where the store lives. nil: the machine's filesystem. Not a property.
 	FS mmap.FS `prop:"-"`
+	// hooks replace what retention knows of the world, in tests.
+	hooks retentionHooks `prop:"-"`
 	// IsBatchTopic tells whether the queues of a topic are batch queues (its attribute queue.type is BatchCQ), so that a batch for
 	// it can be stored whole, as an inner batch. Called by each put of a batch, concurrently. nil: no topic. Not a property.
 	IsBatchTopic func(topic string) bool `prop:"-"`
@@ -256,6 +288,18 @@ func DefaultOptions() Options {
 		MessageIndexEnable:                true,
 		MaxHashSlotNum:                    5_000_000,
 		MaxIndexNum:                       20_000_000,
+
+		DeleteWhen:                       "04",
+		FileReservedTime:                 72,
+		DeleteFileBatchMax:               10,
+		CleanResourceInterval:            10 * time.Second,
+		DeleteCommitLogFilesInterval:     100 * time.Millisecond,
+		DeleteConsumeQueueFilesInterval:  100 * time.Millisecond,
+		CleanFileForciblyEnable:          true,
+		DiskMaxUsedSpaceRatio:            75,
+		DiskSpaceWarningLevelRatio:       90,
+		DestroyMapedFileIntervalForcibly: 2 * time.Minute,
+		RedeleteHangedFileInterval:       2 * time.Minute,
 
 		BrokerRole: AsyncMaster,
 

@@ -57,6 +57,21 @@ func (o *Options) Validate() error {
 	between("mappedFileSizeConsumeQueue", o.MappedFileSizeConsumeQueue, 20, 1<<30)
 	between("maxHashSlotNum", int64(o.MaxHashSlotNum), 1, math.MaxInt32/4)
 	between("maxIndexNum", int64(o.MaxIndexNum), 2, math.MaxInt32/20)
+	between("fileReservedTime", int64(o.FileReservedTime), 0, maxReservedHours)
+	between("deleteFileBatchMax", int64(o.DeleteFileBatchMax), 1, math.MaxInt32)
+	between("diskMaxUsedSpaceRatio", int64(o.DiskMaxUsedSpaceRatio), 10, 95)           // as above
+	between("diskSpaceWarningLevelRatio", int64(o.DiskSpaceWarningLevelRatio), 35, 90) // as above
+	if o.DiskSpaceWarningLevelRatio <= o.DiskSpaceCleanForciblyRatio {
+		fault("diskSpaceWarningLevelRatio is %d, want more than diskSpaceCleanForciblyRatio, which is %d: puts are refused above the one until the disk is at or below the other", o.DiskSpaceWarningLevelRatio, o.DiskSpaceCleanForciblyRatio)
+	}
+	millis("cleanResourceInterval", o.CleanResourceInterval)
+	millis("deleteCommitLogFilesInterval", o.DeleteCommitLogFilesInterval)
+	millis("deleteConsumeQueueFilesInterval", o.DeleteConsumeQueueFilesInterval)
+	millis("destroyMapedFileIntervalForcibly", o.DestroyMapedFileIntervalForcibly)
+	millis("redeleteHangedFileInterval", o.RedeleteHangedFileInterval)
+	if _, err := parseHours(o.DeleteWhen); err != nil {
+		fault("deleteWhen is %q: %v", o.DeleteWhen, err)
+	}
 	between("maxDispatchBehindBytes", o.MaxDispatchBehindBytes, 0, math.MaxInt64)
 	if _, err := o.DelayLevels(); err != nil {
 		faults = append(faults, err)

@@ -61,6 +61,17 @@ var referenceDefaults = map[string]string{
 	"maxHashSlotNum":                    "5000000",
 	"maxIndexNum":                       "20000000",
 	"readUnCommitted":                   "false",
+	"deleteWhen":                        "04",
+	"fileReservedTime":                  "72",
+	"deleteFileBatchMax":                "10",
+	"cleanResourceInterval":             "10000",
+	"deleteCommitLogFilesInterval":      "100",
+	"deleteConsumeQueueFilesInterval":   "100",
+	"cleanFileForciblyEnable":           "true",
+	"diskMaxUsedSpaceRatio":             "75",
+	"diskSpaceWarningLevelRatio":        "90",
+	"destroyMapedFileIntervalForcibly":  "120000",
+	"redeleteHangedFileInterval":        "120000",
 	"duplicationEnable":                 "false",
 }
 

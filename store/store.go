@@ -43,6 +43,9 @@ type Store struct {
 	closeErr   error
 	background sync.WaitGroup
 
+	retention *retention // nil: not started
+	holders   holders
+
 	lock       *Lock // nil: on another filesystem than the machine's, or the caller has it
 	abort      abortMark
 	keepAbort  bool                                                          // Close leaves the mark
@@ -111,6 +114,7 @@ func Open(root string, o Options) (_ *Store, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
+	s.startRetention()
 	return s, nil
 }
 
@@ -184,7 +188,7 @@ func (s *Store) admitPut() error {
 // flagsError says which flags forbid puts, and why they are set.
 func (s *Store) flagsError() error {
 	err := fmt.Errorf("running flags %v", s.flags)
-	for _, e := range s.flags.Errors() {
+	for _, e := range s.flags.Reasons() {
 		err = fmt.Errorf("%w; %v since %v: %s", err, e.Flag, e.Time, e.Reason)
 	}
 	return errors.Join(err, s.log.Failure())
@@ -245,6 +249,9 @@ func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.closeOnce.Do(func() {
 		var left, err error
+		if s.retention != nil {
+			s.retention.close()
+		}
 		if s.views != nil {
 			err = s.writer.Flush()
 			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
@@ -32,6 +33,9 @@ type views struct {
 	flushing   sync.Mutex // one flush at a time
 	checkpoint Checkpoint // as last written; guarded by flushing
 	noted      int64      // position of the queue offsets last written; guarded by flushing
+
+	// durableTo is the physical offset below which every unit is durable, in queues that are whole: what the log may lose. 0 until the first flush.
+	durableTo atomic.Int64
 }
 
 // openViews opens the consume queues, brings them to the end of the log and starts what keeps them there. unclean tells that the
@@ -313,6 +317,8 @@ func (v *views) flushNowAndThen(ctx context.Context) {
 func (v *views) flush(ctx context.Context) error {
 	v.flushing.Lock()
 	defer v.flushing.Unlock()
+	from := v.follow.from.Load()
+	whole := v.view.brokenNow.Load() == 0 // in this order: what is below from was delivered, or its queue is known to be broken
 	last, lastMs, note := v.mark()
 	if err := v.s.writer.Flush(); err != nil { // no unit is durable before its record
 		return err
@@ -321,11 +327,18 @@ func (v *views) flush(ctx context.Context) error {
 	if err := v.queues.Flush(ctx); err != nil {
 		return fmt.Errorf("flush consume queues: %w", err)
 	}
+	if whole {
+		v.durableTo.Store(from)
+	}
 	if note != nil && note.phyOffset != v.noted {
-		if err := writeQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath(), note); err != nil {
+		switch err := writeQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath(), note); {
+		case diskFull(err): // a note that is old or missing costs time; the units are durable (W42)
+			v.s.logger.Warn("queue offsets are not noted", slog.Any("err", err))
+		case err != nil:
 			return err
+		default:
+			v.noted = note.phyOffset
 		}
-		v.noted = note.phyOffset
 	}
 	c := v.checkpoint
 	if v.index != nil {
@@ -343,10 +356,14 @@ func (v *views) flush(ctx context.Context) error {
 	if c == v.checkpoint {
 		return nil
 	}
-	if err := writeCheckpoint(v.s.fs, v.s.layout.CheckpointPath(), c); err != nil {
+	switch err := writeCheckpoint(v.s.fs, v.s.layout.CheckpointPath(), c); {
+	case diskFull(err): // the same
+		v.s.logger.Warn("checkpoint is not written", slog.Any("err", err))
+	case err != nil:
 		return err
+	default:
+		v.checkpoint = c
 	}
-	v.checkpoint = c
 	return nil
 }
 
@@ -403,7 +420,7 @@ func (v *views) close(ctx context.Context) (left, err error) {
 
 // owes tells whether a follower has something to do, and does it.
 func (v *views) owes(f *follower) bool {
-	return f.failure() == nil && f.from.Load() < v.s.writer.Positions().Wrote
+	return f.failure() == nil && !f.full.Load() && f.from.Load() < v.s.writer.Positions().Wrote
 }
 
 func (v *views) indexBehind() int64 { return v.s.writer.Positions().Wrote - v.index.follow.from.Load() }
