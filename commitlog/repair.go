@@ -47,12 +47,22 @@ type Repaired struct {
 	Replaced int64       `json:"replacedBytes"`        // bytes that placeholders and fillers stand for
 }
 
-func (r *Recovery) begin(action string, s *Survey) (*aside, error) {
+// begin begins a repair of the damage in s, with all behind it if cut is set.
+func (r *Recovery) begin(action string, s *Survey, cut bool) (*aside, error) {
 	if r.o.ReadOnly {
 		return nil, fmt.Errorf("repair commit log: %w", mappedfile.ErrReadOnly)
 	}
 	if len(s.Damage) == 0 {
 		return nil, errors.New("repair commit log: there is no damage")
+	}
+	for _, f := range r.log.queue.Files() {
+		touched := cut && f.End() > s.Damage[0].From
+		for i := range s.Damage {
+			touched = touched || f.End() > s.Damage[i].From && f.From() < s.Damage[i].To
+		}
+		if touched && f.ReadOnly() {
+			return nil, fmt.Errorf("repair %s: %w", f.Path(), mappedfile.ErrReadOnly)
+		}
 	}
 	a, err := newAside(r.o.FS, r.o.SetAsideDir, action, r.log.FileSize(), time.Now())
 	if err == nil {
@@ -69,7 +79,7 @@ func (a *aside) repaired(replaced int64) *Repaired {
 // AcceptLoss cuts the log at the first damage in s, which is fresh. Whole files behind it are moved aside, the last one first, so that what is left is a run of files at any
 // moment; where they cannot be moved, because they are on another filesystem, they are copied. The first file stays, empty if need be: it tells where the log begins.
 func (r *Recovery) AcceptLoss(ctx context.Context, s *Survey) (*Repaired, error) {
-	a, err := r.begin("accept-loss", s)
+	a, err := r.begin("accept-loss", s, true)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +105,12 @@ func (r *Recovery) AcceptLoss(ctx context.Context, s *Survey) (*Repaired, error)
 	if err := r.moveBehind(ctx, a, whole); err != nil {
 		return nil, err
 	}
-	if err := r.log.queue.Truncate(whole); err == nil && whole > cut {
+	if whole > cut {
 		err = eraseAll(r.log.queue.Files()[0])
-		if err != nil {
-			return nil, fmt.Errorf("cut commit log at the damage: %w", err)
-		}
-	} else if err != nil {
+	} else {
+		err = r.log.queue.Truncate(cut)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cut commit log at the damage: %w", err)
 	}
 	if err := a.done(); err != nil {
@@ -130,9 +140,6 @@ func (r *Recovery) moveBehind(ctx context.Context, a *aside, whole int64) error 
 			return err
 		}
 		f := files[i]
-		if f.ReadOnly() {
-			return fmt.Errorf("set %s aside: %w", f.Path(), mappedfile.ErrReadOnly)
-		}
 		name := mappedfile.Name(f.From())
 		saved := Saved{PhyOffset: f.From(), Bytes: f.Size(), From: f.Path(), As: name, Moved: true}
 		if err := r.o.FS.Rename(f.Path(), filepath.Join(a.dir, name)); err != nil {
@@ -145,10 +152,13 @@ func (r *Recovery) moveBehind(ctx context.Context, a *aside, whole int64) error 
 		if err := a.write(); err != nil { // with the name
 			return err
 		}
-		if saved.Moved {
-			if err := r.o.FS.SyncDir(filepath.Dir(f.Path())); err != nil {
+		if !saved.Moved {
+			if err := r.o.FS.Remove(f.Path()); err != nil {
 				return fmt.Errorf("set %s aside: %w", f.Path(), err)
 			}
+		}
+		if err := r.o.FS.SyncDir(filepath.Dir(f.Path())); err != nil {
+			return fmt.Errorf("set %s aside: %w", f.Path(), err)
 		}
 	}
 	if err := r.log.Close(); err != nil { // the list of files is another now
@@ -169,7 +179,7 @@ type patch struct {
 // Mend writes placeholders and fillers over the damage in s, which is fresh, so that the log is whole again and loses nothing else. Where neither fits, the record
 // beside it is given up too, and told: a placeholder takes 92 bytes, a filler 8.
 func (r *Recovery) Mend(ctx context.Context, s *Survey) (*Repaired, error) {
-	a, err := r.begin("mend", s)
+	a, err := r.begin("mend", s, false)
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +188,6 @@ func (r *Recovery) Mend(ctx context.Context, s *Survey) (*Repaired, error) {
 		return nil, err
 	}
 	for _, p := range patches {
-		if p.file.ReadOnly() {
-			return nil, fmt.Errorf("mend %s: %w", p.file.Path(), mappedfile.ErrReadOnly)
-		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
