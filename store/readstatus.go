@@ -1,0 +1,217 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/index"
+	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// Status tells how far the parts of a stopped store have come. Physical offsets are -1 where there is nothing or nothing is known.
+type Status struct {
+	Store string `json:"store"`
+	// Unclean: the store was not closed in order; it is recovered when it is next opened.
+	Unclean bool `json:"unclean"`
+
+	MinPhyOffset int64  `json:"minPhyOffset"` // where the log begins
+	EndPhyOffset int64  `json:"endPhyOffset"` // behind its last record
+	LogEnd       string `json:"logEnd"`       // clean end, torn end or corruption
+	LogFiles     int64  `json:"logFiles"`
+	FirstMs      int64  `json:"firstMs"` // store time of the first record, 0 without one
+	LastMs       int64  `json:"lastMs"`  // of the last
+
+	Checkpoint      Checkpoint `json:"checkpoint"`
+	CheckpointFault string     `json:"checkpointFault,omitempty"` // why it is not used
+
+	Views []ViewStatus `json:"views"`
+
+	// ErrorFlags are set by failures and forbid puts until they are cleared.
+	ErrorFlags []FlagError `json:"errorFlags"`
+}
+
+// ViewStatus is how far a view of the log has come.
+type ViewStatus struct {
+	Name        string `json:"name"` // "file queues", "rocks queues", "index"
+	Dispatched  int64  `json:"dispatched"`
+	BehindBytes int64  `json:"behindBytes"` // -1 when not known
+	Fault       string `json:"fault,omitempty"`
+}
+
+// ReadStatus reads it off the directory of a stopped store, and changes nothing. *InUseError while a broker has the store.
+func ReadStatus(root string, o Options) (st Status, err error) {
+	l := NewLayout(root)
+	st = Status{Store: l.Root, MinPhyOffset: -1, EndPhyOffset: -1, Views: []ViewStatus{}, ErrorFlags: []FlagError{}}
+	if err := l.CheckRoot(); err != nil {
+		return st, err
+	}
+	lock, err := LockShared(root)
+	if err != nil {
+		return st, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if st.Unclean, err = l.HasAbort(); err != nil {
+		return st, err
+	}
+	if err := st.readLog(l); err != nil {
+		return st, err
+	}
+	st.readCheckpoint(l)
+	if flags, err := OpenRunningFlags(nil, l.StateDir()); err == nil {
+		st.ErrorFlags = append(st.ErrorFlags, flags.Errors()...)
+	}
+	st.readFileQueues(l)
+	st.readRocksQueues(l)
+	st.readIndex(l, o)
+	return st, nil
+}
+
+func (st *Status) readLog(l Layout) (err error) {
+	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	end, err := log.End(commitlog.ScanOptions{CheckCRC: true})
+	if err != nil {
+		return err
+	}
+	st.MinPhyOffset, st.EndPhyOffset, st.LogEnd = log.MinOffset(), end.Offset, end.Kind.String()
+	if size := log.FileSize(); size > 0 {
+		st.LogFiles = log.Size() / size
+	}
+	s := log.Scanner(-1, commitlog.ScanOptions{NoReadahead: true})
+	defer s.Close()
+	if s.Next() {
+		st.FirstMs = s.Record().StoreTimestampMs
+	}
+	st.LastMs = lastStoreTime(log, end.Offset)
+	return nil
+}
+
+// lastStoreTime returns the store time of the last record of a log that ends at end, 0 without one.
+func lastStoreTime(log *commitlog.Log, end int64) (ms int64) {
+	size := log.FileSize()
+	if size == 0 || end <= log.MinOffset() {
+		return 0
+	}
+	s := log.Scanner(max((end-1)/size*size, log.MinOffset()), commitlog.ScanOptions{To: end, NoReadahead: true})
+	defer s.Close()
+	for s.Next() {
+		ms = s.Record().StoreTimestampMs
+	}
+	return ms
+}
+
+func (st *Status) readCheckpoint(l Layout) {
+	c, err := ReadCheckpoint(l.CheckpointPath())
+	st.Checkpoint = c
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		st.CheckpointFault = err.Error()
+	}
+}
+
+// add adds a view that has come to dispatched.
+func (st *Status) add(name string, dispatched int64, err error) {
+	v := ViewStatus{Name: name, Dispatched: dispatched, BehindBytes: -1}
+	if dispatched >= 0 && st.EndPhyOffset >= 0 {
+		v.BehindBytes = max(st.EndPhyOffset-dispatched, 0)
+	}
+	if err != nil {
+		v.Fault = err.Error()
+	}
+	st.Views = append(st.Views, v)
+}
+
+// readFileQueues goes by the note that comes with them, or by the checkpoint: the files themselves do not tell.
+func (st *Status) readFileQueues(l Layout) {
+	name := string(cq.KindFile) + " queues"
+	has, err := l.HasFileQueues()
+	if !has {
+		if err != nil {
+			st.add(name, -1, err)
+		}
+		return
+	}
+	note, err := readQueueOffsets(mmap.OS, l.queueOffsetsPath())
+	switch {
+	case err == nil && note != nil:
+		st.add(name, note.phyOffset, nil)
+	case st.Checkpoint.LogicsPhysicalOffset > 0:
+		st.add(name, recordEnd(l, st.Checkpoint.LogicsPhysicalOffset), err)
+	default:
+		st.add(name, -1, err)
+	}
+}
+
+func (st *Status) readRocksQueues(l Layout) {
+	name := string(cq.KindRocks) + " queues"
+	dir, _, found, err := l.FindRocks()
+	if err != nil || !found {
+		if err != nil {
+			st.add(name, -1, err)
+		}
+		return
+	}
+	s, err := rocks.Open(dir, rocks.Options{ReadOnly: true, MinPhyOffset: max(st.MinPhyOffset, 0)})
+	if err != nil {
+		st.add(name, -1, err)
+		return
+	}
+	st.add(name, s.DispatchFrom(), s.Close())
+}
+
+func (st *Status) readIndex(l Layout, o Options) {
+	ix, err := index.Open(l.IndexDir(), index.Options{HashSlots: int32(o.MaxHashSlotNum), MaxEntries: int32(o.MaxIndexNum), ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		st.add("index", -1, err)
+		return
+	}
+	if len(ix.Files()) == 0 {
+		_ = ix.Close() // read-only, and nothing in it
+		return
+	}
+	from := ix.DispatchFrom()
+	if from >= 0 { // the start of the last message that has entries: behind it nothing may have had keys
+		from = recordEnd(l, from)
+	}
+	st.add("index", from, ix.Close())
+}
+
+// recordEnd returns the end of the record at phy, phy itself when none is there.
+func recordEnd(l Layout, phy int64) int64 {
+	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{})
+	if err != nil {
+		return phy
+	}
+	defer func() { _ = log.Close() }() // only read
+	var r message.Record
+	release, err := log.Read(phy, 0, false, &r)
+	if err != nil {
+		return phy
+	}
+	defer release()
+	return phy + int64(r.TotalSize)
+}
+
+// Text says how the view stands, for people.
+func (v *ViewStatus) Text() string {
+	switch {
+	case v.Fault != "":
+		return v.Fault
+	case v.BehindBytes < 0:
+		return "not known; found out when the store is opened"
+	case v.BehindBytes == 0:
+		return "up to the log's end"
+	}
+	return fmt.Sprintf("%d bytes behind", v.BehindBytes)
+}
