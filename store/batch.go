@@ -1,6 +1,8 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"math"
 
 	"github.com/tandemq/tandemmq/message"
@@ -27,7 +29,7 @@ func (p *putter) checkBatch() error {
 		return illegal("batch of transaction type %#x, want none", t)
 	}
 	if int64(len(m.Body)) > p.s.o.MaxMessageSize {
-		return limitError(&message.LimitError{Class: message.ErrBodyLength, Got: len(m.Body), Max: int(p.s.o.MaxMessageSize)})
+		return limitError(fmt.Errorf("body of the whole batch: %w", &message.LimitError{Class: message.ErrBodyLength, Got: len(m.Body), Max: int(p.s.o.MaxMessageSize)}))
 	}
 	scan, err := message.ScanProperties(m.Properties)
 	if err != nil {
@@ -65,10 +67,10 @@ func (p *putter) eachElement(most int64, fn func(e message.BatchElement) error) 
 		var e message.BatchElement
 		length, err := e.Decode(body[at:])
 		if err != nil {
-			return n, illegal("batch element %d at byte %d: %w", n, at, err)
+			return n, illegal("batch element %d at byte %d: %s", n, at, elementFault(err))
 		}
 		if err := fn(e); err != nil {
-			return n, err
+			return n, &PutError{PutStatusOf(err), fmt.Errorf("batch element %d at byte %d: %w", n, at, reasonOf(err))}
 		}
 		at += length
 	}
@@ -76,6 +78,20 @@ func (p *putter) eachElement(most int64, fn func(e message.BatchElement) error) 
 		return 0, illegal("batch without messages")
 	}
 	return n, nil
+}
+
+// elementFault says why the bytes of a client are no element, in its terms: it sent no record, and tore none.
+func elementFault(err error) string {
+	var d *message.DecodeError
+	switch {
+	case !errors.As(err, &d):
+		return err.Error()
+	case d.At == 0:
+		return fmt.Sprintf("%d bytes are left, want %d for an element without body and properties", d.Got, d.Want)
+	case errors.Is(err, message.ErrTorn):
+		return fmt.Sprintf("%s at its byte %d is %d, but %d bytes are left", d.Field, d.At, d.Got, d.Want)
+	}
+	return fmt.Sprintf("%s at its byte %d is %d, want 0 or more", d.Field, d.At, d.Got)
 }
 
 // checkElements prepares a batch that becomes one record for each element.
@@ -95,7 +111,7 @@ func (p *putter) checkElements() error {
 		return err
 	}
 	if most := min(p.s.maxRecord, math.MaxInt32); total > most {
-		return illegal("%w: batch of %d bytes in the log, want at most %d (a log file and the 8 bytes that end it)", errRecordSize, total, most)
+		return illegal("%w: the whole batch has %d bytes in the log, want at most %d (a log file and the 8 bytes that end it)", errRecordSize, total, most)
 	}
 	p.size, p.count = int(total), n
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,6 +146,42 @@ func TestW22BatchElementLengths(t *testing.T) {
 		require.Zero(t, f.Positions().Wrote)
 		require.Zero(t, f.NextOffset("T", 0))
 	})
+}
+
+// What is wrong with a batch is told by the element and its place, in words of the one who sent it.
+func TestPutBatchNamesTheElement(t *testing.T) {
+	o := putOptions()
+	o.MaxMessageSize = 2000
+	f := overSlice(o, 1)
+	two := batchBody(t, 2)
+	first := len(two) / 2
+	bad := func(change func(b []byte)) []byte {
+		b := slices.Concat(two, two[:first])
+		change(b[2*first:])
+		return b
+	}
+	at := fmt.Sprintf("batch element 2 at byte %d: ", 2*first)
+	for name, c := range map[string]struct {
+		body []byte
+		want string
+	}{
+		"cut off":    {two[:first+7], fmt.Sprintf("batch element 1 at byte %d: 7 bytes are left, want 22 for an element without body and properties", first)},
+		"body":       {bad(func(b []byte) { binary.BigEndian.PutUint32(b[16:], 500) }), at + fmt.Sprintf("bodyLen at its byte 16 is 500, but %d bytes are left", first-22)},
+		"negative":   {bad(func(b []byte) { binary.BigEndian.PutUint32(b[16:], math.MaxUint32) }), at + "bodyLen at its byte 16 is -1, want 0 or more"},
+		"properties": {bad(func(b []byte) { copy(b[len(b)-4:], "\x02\x02\x02\x02") }), at + "scan properties: "},
+		"too long":   {make([]byte, 2001), "body of the whole batch: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMessage("T")
+			m.Body = c.body
+			r, err := f.PutBatch(t.Context(), m)
+			require.ErrorIs(t, err, PutMessageIllegal)
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "record")
+			require.NotContains(t, err.Error(), "torn")
+			require.Equal(t, name == "too long", r.Append.Status == AppendMessageSizeExceeded)
+		})
+	}
 }
 
 // One bad element refuses the batch before anything of it is taken.

@@ -3,11 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
-// InUseError tells that another process, most often a broker, holds the store.
+// InUseError tells that another process, most often a broker, holds the store, or that this one does already.
 type InUseError struct {
 	Root string
 	PID  int   // the process, 0 when it cannot be told
@@ -15,8 +16,11 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	if e.PID == 0 {
+	switch e.PID {
+	case 0:
 		return fmt.Sprintf("store %s is in use by another process; stop the broker first", e.Root)
+	case os.Getpid():
+		return fmt.Sprintf("store %s is in use by this process itself (%d); close it first", e.Root, e.PID)
 	}
 	return fmt.Sprintf("store %s is in use by process %d; stop the broker first", e.Root, e.PID)
 }

@@ -28,7 +28,7 @@ func TestValidateNamesEachFault(t *testing.T) {
 		want   []string
 	}{
 		{"zero value", func(o *Options) { *o = Options{} }, []string{
-			"mappedFileSizeCommitLog is 0, want 256 to 2147483647", "maxMessageSize is 0, want 10 to 2147483647",
+			"store options: mappedFileSizeCommitLog is 0, want 256 to 2147483647: begin with DefaultOptions", "maxMessageSize is 0, want 10 to 2147483647",
 			"topicQueueLockNum is 0, want 1 to 65536", "syncFlushTimeout is 0s, want whole milliseconds from 1 to 2147483647",
 			`flushDiskType is "", want ASYNC_FLUSH or SYNC_FLUSH`, `brokerRole is ""`, `syncFlushWriteMode is ""`, "messageDelayLevel: no level",
 			"stagingBufferBytes is 0",

@@ -35,7 +35,11 @@ func (o *Options) Validate() error {
 		}
 	}
 
-	between("mappedFileSizeCommitLog", o.MappedFileSizeCommitLog, minMappedFileSize, math.MaxInt32)
+	if o.MappedFileSizeCommitLog == 0 && o.MaxMessageSize == 0 {
+		fault("mappedFileSizeCommitLog is 0, want %d to %d: begin with DefaultOptions and change what is to differ", minMappedFileSize, math.MaxInt32)
+	} else {
+		between("mappedFileSizeCommitLog", o.MappedFileSizeCommitLog, minMappedFileSize, math.MaxInt32)
+	}
 	between("maxMessageSize", o.MaxMessageSize, minMaxMessageSize, math.MaxInt32)
 	between("topicQueueLockNum", int64(o.TopicQueueLockNum), 1, 1<<16)
 	between("flushCommitLogLeastPages", int64(o.FlushCommitLogLeastPages), 0, math.MaxInt32)

@@ -22,6 +22,15 @@ func limitError(err error) error {
 	return &PutError{PutMessageIllegal, err}
 }
 
+// reasonOf returns the reason of a refusal, without its status.
+func reasonOf(err error) error {
+	var put *PutError
+	if errors.As(err, &put) {
+		return put.Err
+	}
+	return err
+}
+
 // logError gives an error of a reservation its status. Nothing was stored.
 func logError(err error) error {
 	var put *PutError

@@ -24,7 +24,7 @@ func (r *recovery) views(kind StoreType, last bool) error {
 	s := newStore(o)
 	s.layout, s.keepAbort, s.onProgress = r.layout, true, r.o.Progress
 	if err := s.load(); err != nil {
-		return err
+		return s.openError(err)
 	}
 	err := s.awaitViews(r.ctx)
 	marks := s.Watermarks()

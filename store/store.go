@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
@@ -15,7 +17,7 @@ import (
 	"github.com/tandemq/tandemmq/message"
 )
 
-// ErrClosed is the reason of a put into a store that was closed.
+// ErrClosed is the reason of a put into a store that was closed, and what its Flush answers.
 var ErrClosed = errors.New("store is closed")
 
 // Store is a store directory open for puts. All methods may be called concurrently.
@@ -89,18 +91,37 @@ func newStore(o Options) *Store {
 //
 // Source: DefaultMessageStore.load, start, 5.5.0, which lock last, mark last and take records of version 1 alone for the
 // offsets.
-func Open(root string, o Options) (_ *Store, err error) {
+func Open(root string, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", root, err)
 	}
 	s := newStore(o)
 	s.layout = NewLayout(root)
-	if err := makeDir(s.fs, s.layout.Root); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+	if err := s.open(); err != nil {
+		return nil, s.openError(err)
 	}
-	if o.FS == nil {
+	return s, nil
+}
+
+// openError says which store could not be opened, and for what.
+func (s *Store) openError(err error) error {
+	var inUse *InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return err // says it all
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("open store %s for writing: %w", s.layout.Root, err)
+	}
+	return fmt.Errorf("open store %s: %w", s.layout.Root, err)
+}
+
+func (s *Store) open() (err error) {
+	if err := makeDir(s.fs, s.layout.Root); err != nil {
+		return err
+	}
+	if s.o.FS == nil {
 		if s.lock, err = LockExclusive(s.layout.Root); err != nil {
-			return nil, err
+			return err
 		}
 		defer func() {
 			if err != nil {
@@ -108,28 +129,25 @@ func Open(root string, o Options) (_ *Store, err error) {
 			}
 		}()
 		if err := s.lock.mark(); err != nil {
-			return nil, fmt.Errorf("open store: %w", err)
+			return err
 		}
 	}
 	if err := s.load(); err != nil {
-		return nil, err
+		return err
 	}
 	s.startRetention()
-	return s, nil
+	return nil
 }
 
 // load opens what is in the store's directory, which is locked.
 func (s *Store) load() (err error) {
 	if s.flags, err = OpenRunningFlags(s.o.FS, s.layout.StateDir()); err != nil {
-		return fmt.Errorf("open store %s: %w", s.layout.Root, err)
+		return err
 	}
 	if s.abort, err = markAbort(s.fs, s.layout.AbortPath()); err != nil {
-		return fmt.Errorf("open store: %w", err)
+		return err
 	}
-	if err := s.openLog(); err != nil {
-		return fmt.Errorf("open store %s: %w", s.layout.Root, err)
-	}
-	return nil
+	return s.openLog()
 }
 
 // openLog opens the log and reads it.
@@ -137,7 +155,11 @@ func (s *Store) openLog() error {
 	w, err := s.openWriter()
 	if err != nil {
 		var file *mappedfile.FileError
-		if errors.Is(err, commitlog.ErrCorrupt) || errors.As(err, &file) { // refused as it was found
+		isLayout := errors.As(err, &file)
+		if isLayout {
+			err = fmt.Errorf("mappedFileSizeCommitLog is %d: %w", s.o.MappedFileSizeCommitLog, err)
+		}
+		if isLayout || errors.Is(err, commitlog.ErrCorrupt) { // refused as it was found
 			err = errors.Join(err, s.abort.undo())
 		}
 		return err
@@ -226,8 +248,13 @@ func (s *Store) Positions() commitlog.Positions { return s.log.Positions() }
 // Stats returns the counters of the log's Writer.
 func (s *Store) Stats() commitlog.Stats { return s.writer.Stats() }
 
-// Flush makes everything that was put durable.
-func (s *Store) Flush() error { return s.writer.Flush() }
+// Flush makes everything that was put durable. ErrClosed after Close, which has done so.
+func (s *Store) Flush() error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	return s.writer.Flush()
+}
 
 // Flags returns the running flags. Those that forbid puts do so from the next put on.
 func (s *Store) Flags() *RunningFlags { return s.flags }

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/internal/faultfs"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/internal/mmap"
 	"github.com/tandemq/tandemmq/message"
@@ -61,10 +63,50 @@ func TestW30LockBeforeAnything(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Open(root, putOptions())
 	require.ErrorIs(t, err, mmap.ErrLocked)
+	require.EqualError(t, err, fmt.Sprintf("store %s is in use by this process itself (%d); close it first", root, os.Getpid()))
 	_, err = s.Put(t.Context(), newMessage("T"))
 	require.NoError(t, err)
+	require.NoError(t, s.Flush())
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Flush(), ErrClosed)
+}
+
+// A store that cannot be written is told as such, whichever step finds it out.
+func TestOpenSaysThatItWrites(t *testing.T) {
+	for _, step := range []string{"create abort", "mkdir commitlog", "create 00000000000000000000"} {
+		for _, cause := range []error{fs.ErrPermission, syscall.EROFS} {
+			fsys := faultfs.New(faultfs.Options{})
+			fsys.MkdirAll("/data")
+			o := faultOptions(fsys)
+			o.FS = refusingFS{opFS{FS: fsys, ops: new([]string), ban: step}, cause}
+			_, err := Open(faultRoot, o)
+			require.ErrorIs(t, err, cause, step)
+			require.ErrorContains(t, err, "open store "+faultRoot+" for writing: ", step)
+		}
+	}
+}
+
+// refusingFS answers the banned operation with a cause of its own.
+type refusingFS struct {
+	opFS
+	cause error
+}
+
+func (f refusingFS) OpenFile(path string, flag int, perm fs.FileMode) (mmap.File, error) {
+	file, err := f.opFS.OpenFile(path, flag, perm)
+	return file, f.refused(err)
+}
+
+func (f refusingFS) Mkdir(dir string, perm fs.FileMode) error {
+	return f.refused(f.opFS.Mkdir(dir, perm))
+}
+
+func (f refusingFS) refused(err error) error {
+	if errors.Is(err, errBanned) {
+		return f.cause
+	}
+	return err
 }
 
 // opFS notes what is done to files and directories.
@@ -284,6 +326,7 @@ func TestOpenRefusesCorruptLog(t *testing.T) {
 	require.ErrorIs(t, err, commitlog.ErrCorrupt)
 	require.ErrorContains(t, err, fmt.Sprintf("%s+%d", filepath.Join(root, "commitlog", mappedfile.Name(0)), at[1]))
 	require.ErrorContains(t, err, fmt.Sprintf("next valid record at physical offset %d", at[2]))
+	require.ErrorContains(t, err, "tandemmq store recover --store "+root+" --dry-run")
 	require.Equal(t, before, tree(t, root))
 
 	o := putOptions()
@@ -291,6 +334,8 @@ func TestOpenRefusesCorruptLog(t *testing.T) {
 	_, err = Open(root, o)
 	var file *mappedfile.FileError
 	require.ErrorAs(t, err, &file)
+	require.ErrorContains(t, err, fmt.Sprintf("open store %s: mappedFileSizeCommitLog is %d: ", root, o.MappedFileSizeCommitLog))
+	require.ErrorContains(t, err, fmt.Sprintf("got %d bytes, want", o.MappedFileSizeCommitLog/2))
 	require.Equal(t, before, tree(t, root))
 
 	damage(t, root, at[1]+90) // mended: the lock is free again
