@@ -19,6 +19,8 @@ const defaultProbeBytes = 4 << 30
 type Options struct {
 	// FS is where the log lives. nil: mmap.OS.
 	FS mmap.FS
+	// MoreDirs are further directories with files of the log.
+	MoreDirs []string
 	// Logger gets the names of foreign files. nil: discard.
 	Logger *slog.Logger
 }
@@ -34,7 +36,7 @@ type Log struct {
 //
 // Errors: *FileError names the file whose length or name breaks the run.
 func Open(dir string, o Options) (*Log, error) {
-	q, err := mappedfile.Open(dir, mappedfile.Options{FS: o.FS, Readahead: true, Logger: o.Logger})
+	q, err := mappedfile.Open(dir, mappedfile.Options{FS: o.FS, MoreDirs: o.MoreDirs, Readahead: true, Logger: o.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("open commit log: %w", err)
 	}
