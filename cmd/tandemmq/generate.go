@@ -55,6 +55,7 @@ func runGenerate(c *cli.Context) error {
 	p := newProgress(c.App.ErrWriter, chooseProgress(c.App.ErrWriter, c.Bool("json") || c.Bool("quiet")))
 	defer p.Finish()
 	o.Progress = p.Phase("generate", o.Messages, "messages")
+	o.Progress(0)
 	start := time.Now()
 	rep, err := store.Generate(c.Context, c.String("store"), o)
 	p.Finish()

@@ -64,6 +64,7 @@ type phase struct {
 	start time.Time
 	bar   *mpb.Bar
 	first atomic.Int64 // what the first update said, so that resumed work does not count as speed; -1 before it
+	since atomic.Int64 // nanoseconds from start to the first update: what was done by then does not count, nor does the time
 	done  atomic.Int64
 	total atomic.Int64 // 0: unknown
 
@@ -150,7 +151,10 @@ func (ph *phase) update(done int64) {
 	if ph.p.mode == progressSilent || ph.final.Load() != nil {
 		return
 	}
-	ph.first.CompareAndSwap(-1, done)
+	if ph.first.Load() < 0 {
+		ph.since.Store(int64(ph.p.now().Sub(ph.start)))
+		ph.first.CompareAndSwap(-1, done)
+	}
 	ph.done.Store(done)
 	if total := ph.total.Load(); total > 0 && done > total {
 		ph.total.Store(done) // an estimate that was too low
@@ -206,14 +210,13 @@ func (ph *phase) describeAt(elapsed time.Duration) string {
 	return s
 }
 
-// rate returns what was done a second, 0 while it is too early to tell.
+// rate returns what was done a second since the first update, 0 while it is too early to tell.
 func (ph *phase) rate(elapsed time.Duration) float64 {
 	first := ph.first.Load()
+	elapsed -= time.Duration(ph.since.Load())
 	if first < 0 || elapsed < 100*time.Millisecond {
 		return 0
 	}
-	// The first update is the size of the first batch unless the work was resumed; for a phase that takes long enough to
-	// be looked at, the difference is small.
 	return float64(ph.done.Load()-first) / elapsed.Seconds()
 }
 

@@ -61,6 +61,25 @@ func TestProgressLinesResumed(t *testing.T) {
 	require.Contains(t, out.String(), "backfill: 950 of 1,000 units (95.0%), 5 units/s, 10s left\n")
 }
 
+// What the first update told, and the time it took, do not count: the rate is that of the work in between.
+func TestProgressRateBeginsWithTheFirstUpdate(t *testing.T) {
+	var out bytes.Buffer
+	clock := &stepClock{t: time.Unix(1000, 0)}
+	p := newProgress(&out, progressLines)
+	p.now = clock.now
+	update := p.Phase("put", 1000, "messages")
+	clock.t = clock.t.Add(10 * time.Second)
+	update(500) // a batch that took ten seconds, or the wait for it
+	clock.t = clock.t.Add(5 * time.Second)
+	update(600)
+	p.Finish()
+	require.Equal(t, `put: 1,000 messages to do
+put: 500 of 1,000 messages (50.0%)
+put: 600 of 1,000 messages (60.0%), 20 messages/s, 20s left
+put: 600 messages in 15s (20 messages/s)
+`, out.String())
+}
+
 func TestProgressLinesTotalTooLow(t *testing.T) {
 	var out bytes.Buffer
 	clock := &stepClock{t: time.Unix(1000, 0)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -116,6 +117,14 @@ func prepareCommand(parent string, c *cli.Command) {
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	path := commandPath(c)
 	msg := below(path) + ": " + err.Error()
+	if _, rest, ok := strings.Cut(err.Error(), " for flag -"); ok {
+		name, _, _ := strings.Cut(rest, ":")
+		for _, f := range c.Command.Flags {
+			if _, ok := f.(*cli.DurationFlag); ok && slices.Contains(f.Names(), name) {
+				msg += "; want a number with its unit, like 500ms, 30s or 5m"
+			}
+		}
+	}
 	if _, name, ok := strings.Cut(err.Error(), "not defined: "); ok {
 		if s := cli.SuggestFlag(c.Command.Flags, strings.TrimLeft(name, "-"), false); s != "" {
 			msg += fmt.Sprintf("; did you mean %q?", s)
@@ -134,7 +143,7 @@ func groupAction(c *cli.Context) error {
 	}
 	path, name := commandPath(c), c.Args().First()
 	msg := fmt.Sprintf("%s: no command %q", below(path), name)
-	if s := cli.SuggestCommand(c.Command.Subcommands, name); s != "" {
+	if s := cli.SuggestCommand(c.Command.Subcommands, name); s != "" && !strings.Contains(s, `""`) { // the library has a sentence for no suggestion too
 		msg += "; d" + strings.TrimPrefix(s, "D")
 	}
 	return withHint(&usageErr{msg: strings.TrimPrefix(msg, ": ")}, path)
