@@ -18,7 +18,7 @@ func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) 
 	saved, at := from, time.Now()
 	return func(phy int64) {
 		report(phy - from)
-		if phy-saved < catchUpSaveBytes && time.Since(at) < catchUpSaveEvery {
+		if phy-saved < v.s.catchUpSaveBytes && time.Since(at) < catchUpSaveEvery {
 			return
 		}
 		if err := v.saveCatchUp(ctx); err != nil {

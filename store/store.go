@@ -48,11 +48,12 @@ type Store struct {
 	retention *retention // nil: not started
 	holders   holders
 
-	lock       *Lock // nil: on another filesystem than the machine's, or the caller has it
-	abort      abortMark
-	keepAbort  bool                                                          // Close leaves the mark
-	onProgress func(phase string, total int64, unit string) func(done int64) // told of long work of load; nil: nobody
-	openedWith int64                                                         // wrote position when the store was opened
+	lock             *Lock // nil: on another filesystem than the machine's, or the caller has it
+	abort            abortMark
+	keepAbort        bool                                                          // Close leaves the mark
+	catchUpSaveBytes int64                                                         // constant, smaller in tests
+	onProgress       func(phase string, total int64, unit string) func(done int64) // told of long work of load; nil: nobody
+	openedWith       int64                                                         // wrote position when the store was opened
 }
 
 // newStore makes a store that puts into whatever log is set.
@@ -60,7 +61,7 @@ func newStore(o Options) *Store {
 	s := &Store{
 		o: o, fs: o.FS, logger: o.Logger, flags: new(RunningFlags),
 		syncFlush: o.FlushDiskType == SyncFlush, maxRecord: o.MappedFileSizeCommitLog - message.BlankHeaderSize,
-		offsets: newOffsetTable(o.TopicQueueLockNum),
+		offsets: newOffsetTable(o.TopicQueueLockNum), catchUpSaveBytes: catchUpSaveBytes,
 	}
 	if s.fs == nil {
 		s.fs = mmap.OS
