@@ -784,3 +784,43 @@ func TestRetentionAtRandom(t *testing.T) {
 		}
 	})
 }
+
+func TestPercentIsRoundedUp(t *testing.T) {
+	for _, c := range []struct {
+		total, free int64
+		want        int
+	}{{1000, 1000, 0}, {1000, 999, 1}, {1000, 150, 85}, {1000, 149, 86}, {1000, 0, 100}, {0, 0, -1}} {
+		r := &retention{hooks: retentionHooks{usage: func(string) (int64, int64, error) { return c.total, c.free, nil }}}
+		require.Equal(t, c.want, r.percent("d"), "%+v", c)
+	}
+}
+
+// fullView has no room for a while.
+type fullView struct{ refusals int }
+
+func (*fullView) name() string        { return "full" }
+func (*fullView) add(*message.Record) {}
+func (v *fullView) deliver(context.Context) error {
+	if v.refusals == 0 {
+		return nil
+	}
+	v.refusals--
+	return fmt.Errorf("append: %w", syscall.ENOSPC)
+}
+
+// FR-J01 and W42: dispatch waits for room however long that takes, and goes on; a store that is closed meanwhile does not wait with it.
+func TestFRJ01DispatchWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		view := &fullView{refusals: 100}
+		f := newFollower(view, nil, slog.New(slog.DiscardHandler), 0)
+		v := &views{s: &Store{log: newSliceLog(putOptions(), 1)}}
+		done := make(chan error)
+		go func() { done <- f.deliver(t.Context()) }()
+		time.Sleep(time.Minute)
+		require.True(t, f.full.Load())
+		require.False(t, v.owes(f))
+		require.NoError(t, <-done)
+		require.False(t, f.full.Load())
+		require.Zero(t, view.refusals)
+	})
+}
