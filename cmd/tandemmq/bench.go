@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,7 +17,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
-	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -42,9 +43,15 @@ func benchPutCommand() *cli.Command {
 		Description: `Opens a new store, puts messages into it, closes it, and counts what lies in its log. The clock starts when the store has made its first files. Prints the rate, latencies, what a roll
 to the next log file cost, the statuses, how much was acknowledged and not yet durable, and what the disk wrote.
 
+Consume queues and index are built beside the puts, as in any store, and share the machine with them; --set buildConsumeQueues=false
+measures the puts alone. "Allocations a put" are those of the whole process in that time by the number of puts: of the load, the
+flush and the building of the queues too. With batches a put is many messages: latencies and statuses are those of puts,
+rates those of messages.
+
    tandemmq bench put --messages 1000000
    tandemmq bench put --flush sync --producers 1,16,64 --duration 4s
    tandemmq bench put --dir /data/bench --set flushIntervalCommitLog=100 --set warmMapedFileEnable=true --json
+   tandemmq bench put --mix --producers 4
 
 Every number of producers gets a store of its own, DIR/producers-N, removed afterwards unless --keep is given.`,
 		Flags: []cli.Flag{
@@ -55,6 +62,11 @@ Every number of producers gets a store of its own, DIR/producers-N, removed afte
 			&cli.IntFlag{Name: "body", Value: 1024, Usage: "`BYTES` of every body"},
 			&cli.IntFlag{Name: "topics", Value: 1, Usage: "`N` topics"},
 			&cli.IntFlag{Name: "queues", Value: 4, Usage: "`N` queues of each topic"},
+			&cli.IntFlag{Name: "batch", Usage: "`N` messages in each put", DefaultText: "single messages; with --mix 10"},
+			&cli.IntFlag{Name: "light", Usage: "`N` light queues; each message goes to one to three of them too (sets enableLmq and enableMultiDispatch)", DefaultText: "none; with --mix 100"},
+			&cli.BoolFlag{Name: "transactions", Usage: "make one message in twenty each prepared, committed, rolled back"},
+			&cli.BoolFlag{Name: "delayed", Usage: "make one message in twenty a delayed one"},
+			&cli.BoolFlag{Name: "mix", Usage: "put, in turn, all there is: plain messages, batches, inner batches, messages for light queues, prepared, committed, rolled back, delayed, with a topic of 206 bytes, with IPv6 hosts; with property checksums (sets enabledAppendPropCRC)"},
 			&cli.BoolFlag{Name: "properties", Value: true, Usage: "give each message a tag, a key and a unique key"},
 			&cli.StringFlag{Name: "flush", Value: "async", Usage: "`TYPE` of flush: async or sync"},
 			&cli.StringFlag{Name: "write-mode", Value: "default", Usage: "`MODE` of writing: default, mmap or staged (with --flush sync), pool or pwrite"},
@@ -97,7 +109,15 @@ func readBenchPlan(c *cli.Context) (p benchPlan, err error) {
 	for _, f := range []struct {
 		name      string
 		low, high int64
-	}{{"messages", 1, 1 << 40}, {"body", 0, 1 << 30}, {"topics", 1, 1_000_000}, {"queues", 1, 65536}, {"sample", 1, 1 << 30}} {
+	}{
+		{"messages", 1, 1 << 40},
+		{"body", 0, 1 << 30},
+		{"topics", 1, 1_000_000},
+		{"queues", 1, 65536},
+		{"batch", 1, store.MaxBatchCount},
+		{"light", 1, 1_000_000},
+		{"sample", 1, 1 << 30},
+	} {
 		v := c.Int64(f.name)
 		if f.name != "messages" {
 			v = int64(c.Int(f.name))
@@ -112,6 +132,14 @@ func readBenchPlan(c *cli.Context) (p benchPlan, err error) {
 	p.load = load{
 		messages: c.Int64("messages"), duration: c.Duration("duration"), bodyBytes: c.Int("body"),
 		topics: c.Int("topics"), queues: c.Int("queues"), properties: c.Bool("properties"), sampleEvery: c.Int("sample"),
+		shapes: chooseShapes(c.Int("batch"), c.Int("light"), c.Bool("transactions"), c.Bool("delayed"), c.Bool("mix")),
+	}
+	if c.Int("batch") > 0 && !c.Bool("mix") {
+		for _, other := range []string{"light", "transactions", "delayed"} {
+			if c.IsSet(other) {
+				return p, usageError("--batch and --%s: a batch has no such messages; --mix puts both", other)
+			}
+		}
 	}
 	if p.load.messages == 0 && p.load.duration == 0 {
 		p.load.messages = benchDefaultMessages
@@ -149,9 +177,8 @@ func (p *benchPlan) readOptions(c *cli.Context) error {
 	if _, syncOnly := chosen["syncFlushWriteMode"]; syncOnly && flush != "sync" {
 		return usageError("--write-mode %s: only with --flush sync", mode)
 	}
-	for name, value := range chosen {
-		p.properties[name] = value
-	}
+	maps.Copy(p.properties, chosen)
+	maps.Copy(p.properties, p.load.shapes.options())
 	for _, set := range c.StringSlice("set") {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok || name == "" {
@@ -170,6 +197,7 @@ func (p *benchPlan) readOptions(c *cli.Context) error {
 		return usageError("--set %v", notes[0])
 	}
 	p.options = options
+	p.options.IsBatchTopic = isInnerTopic
 	return nil
 }
 
@@ -186,7 +214,10 @@ type benchDocument struct {
 // benchRun is one number of producers.
 type benchRun struct {
 	Producers          int               `json:"producers"`
-	Messages           int64             `json:"messages"` // stored, and found in the log
+	Messages           int64             `json:"messages"`         // stored, and found in the log
+	Puts               int64             `json:"puts"`             // of one or, in batches, many messages
+	Shapes             map[string]int64  `json:"shapes,omitempty"` // messages by their kind; left out where all are plain
+	Interrupted        bool              `json:"interrupted,omitempty"`
 	Seconds            float64           `json:"seconds"`
 	MessagesPerSecond  float64           `json:"messagesPerSecond"`
 	LogBytesPerSecond  float64           `json:"logBytesPerSecond"`
@@ -231,12 +262,16 @@ func runBenchPut(c *cli.Context) (err error) {
 			}
 		}
 		doc.Runs = append(doc.Runs, run)
+		if run.Interrupted {
+			break
+		}
 	}
 	p.Finish()
+	show := printBench
 	if c.Bool("json") {
-		return printJSON(c.App.Writer, doc)
+		show = func(w io.Writer, doc benchDocument) error { return printJSON(w, doc) }
 	}
-	return printBench(c.App.Writer, doc)
+	return errors.Join(show(c.App.Writer, doc), c.Err())
 }
 
 // benchDir returns the directory of the stores, which is empty, and how to bring back what was before.
@@ -252,7 +287,7 @@ func benchDir(asked string) (dir string, clean func() error, err error) {
 	case err != nil:
 		return "", nil, err
 	case len(entries) > 0:
-		return "", nil, fmt.Errorf("bench put: %s is not empty", asked)
+		return "", nil, usageError("--dir %s: not empty", asked)
 	}
 	return asked, func() error {
 		entries, err := os.ReadDir(asked)
@@ -263,7 +298,7 @@ func benchDir(asked string) (dir string, clean func() error, err error) {
 	}, nil
 }
 
-// benchOnce runs one load against a new store at root.
+// benchOnce runs one load against a new store at root. When ctx ends in the middle of it the run is what was put so far.
 func benchOnce(ctx context.Context, plan benchPlan, root string, producers int, p *progress) (benchRun, error) {
 	s, err := store.Open(root, plan.options)
 	if err != nil {
@@ -282,11 +317,17 @@ func benchOnce(ctx context.Context, plan benchPlan, root string, producers int, 
 		r, err = l.run(ctx)
 	}
 	after, ok := device.Written()
-	if err := errors.Join(err, s.Close()); err != nil {
-		return benchRun{}, err
+	interrupted := ctx.Err() != nil && errors.Is(err, ctx.Err()) && r.stored > 0
+	cerr := s.Close()
+	if err != nil && !interrupted {
+		return benchRun{}, err // what it left undone says nothing more
 	}
+	if cerr != nil {
+		return benchRun{}, cerr
+	}
+	ctx = context.WithoutCancel(ctx)
 	run := benchRun{
-		Producers: producers, Seconds: r.elapsed.Seconds(), Latency: r.latency.Summary(), SampledEvery: l.sampleEvery, Rolls: r.rolls.Summary(),
+		Producers: producers, Interrupted: interrupted, Puts: r.puts, Seconds: r.elapsed.Seconds(), Latency: r.latency.Summary(), SampledEvery: l.sampleEvery, Rolls: r.rolls.Summary(),
 		Statuses: map[string]int64{}, AllocsPerPut: r.allocs, Syncs: r.syncs, DeviceBytes: -1,
 		UndurableMaxBytes: r.undurableMost, UndurableMaxMillis: float64(r.undurableFor) / float64(time.Millisecond),
 	}
@@ -299,43 +340,18 @@ func benchOnce(ctx context.Context, plan benchPlan, root string, producers int, 
 		}
 	}
 	check := p.Phase("check", r.stored, "messages")
-	if run.Messages, run.LogBytes, err = countLog(ctx, store.NewLayout(root).CommitLogDir(), check); err != nil {
+	found, err := countLog(ctx, store.NewLayout(root).CommitLogDir(), plan.options.EnabledAppendPropCRC, check)
+	if err != nil {
 		return benchRun{}, err
 	}
-	if err := checkLog(run.Messages, r.stored, root); err != nil {
+	if err := checkLog(found, r.shapes, root); err != nil {
 		return benchRun{}, err
+	}
+	run.Messages, run.LogBytes = found.messages, found.bytes
+	if r.shapes[shapePlain] != r.stored {
+		run.Shapes = r.shapes.byName()
 	}
 	run.MessagesPerSecond = float64(run.Messages) / run.Seconds
 	run.LogBytesPerSecond = float64(run.LogBytes) / run.Seconds
 	return run, nil
-}
-
-// checkLog demands that the log holds what the load was told.
-func checkLog(found, acknowledged int64, root string) error {
-	if found != acknowledged {
-		return fmt.Errorf("bench put: the log in %s holds %d messages, %d were acknowledged", root, found, acknowledged)
-	}
-	return nil
-}
-
-// countLog reads the whole log, checksums included.
-func countLog(ctx context.Context, dir string, progress func(int64)) (messages, bytes int64, err error) {
-	l, err := commitlog.Open(dir, commitlog.Options{})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	s := l.Scanner(-1, commitlog.ScanOptions{CheckCRC: true})
-	defer s.Close()
-	for s.Next() {
-		bytes += int64(len(s.Record().Raw))
-		if messages++; messages%4096 == 0 {
-			progress(messages)
-			if err := ctx.Err(); err != nil {
-				return messages, bytes, err
-			}
-		}
-	}
-	progress(messages)
-	return messages, bytes, s.Err()
 }

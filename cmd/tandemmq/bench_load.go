@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"math"
-	"net/netip"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +23,7 @@ type load struct {
 	bodyBytes      int
 	topics, queues int  // messages go to the queues in turn, queues of each topic
 	properties     bool // a tag, a key and a unique key on each message
+	shapes         shapes
 
 	// sampleEvery: of so many puts one is timed. Two looks at the clock can cost as much as a third of a put.
 	sampleEvery int
@@ -35,7 +32,7 @@ type load struct {
 	// rest is how long nothing must be prepared before settle calls the log ready.
 	rest time.Duration
 
-	put      func(context.Context, *message.Message) (phyOffset int64, err error)
+	put      func(ctx context.Context, m *message.Message, batch bool) (phyOffset int64, err error)
 	figures  func() logFigures // called by the observer
 	progress func(done int64)
 }
@@ -53,11 +50,13 @@ const statusCount = int(store.PutWheelTimerMsgIllegal) + 1
 
 // loadResult is what a load saw.
 type loadResult struct {
-	stored        int64 // messages that are in the log
+	stored        int64      // messages that are in the log
+	shapes        shapeTally // the same
+	puts          int64
 	elapsed       time.Duration
 	latency       *calibrate.Latency
 	rolls         *calibrate.Latency
-	statuses      [statusCount]int64 // by store.PutStatus
+	statuses      [statusCount]int64 // puts, by store.PutStatus
 	allocs        float64            // a put, those of other goroutines included
 	syncs         int64
 	undurableMost int64
@@ -115,6 +114,7 @@ func (l *load) run(ctx context.Context) (r loadResult, err error) {
 			return r, err
 		}
 	}
+	l.progress(0)
 	before := l.figures()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -140,23 +140,23 @@ func (l *load) run(ctx context.Context) (r loadResult, err error) {
 	runtime.ReadMemStats(&mem)
 	r = loadResult{latency: calibrate.NewLatency(), rolls: calibrate.NewLatency(), undurableMost: seen}
 	end := start
-	var puts int64
 	for _, p := range all {
-		puts += p.puts()
+		r.puts += p.puts()
+		r.stored += p.stored
+		for s, n := range p.shapes {
+			r.shapes[s] += n
+		}
 		if p.ended.After(end) {
 			end = p.ended
 		}
 		for status, n := range p.statuses {
 			r.statuses[status] += n
-			if store.PutStatus(status).Stored() {
-				r.stored += n
-			}
 		}
 		r.latency.Merge(p.latency)
 		r.rolls.Merge(p.rolls)
 	}
 	r.elapsed = end.Sub(start)
-	r.allocs = float64(mem.Mallocs-mallocs) / float64(max(puts, 1))
+	r.allocs = float64(mem.Mallocs-mallocs) / float64(max(r.puts, 1))
 	after := l.figures()
 	r.syncs, r.undurableFor = after.syncs-before.syncs, after.undurableFor
 	return r, context.Cause(ctx)
@@ -198,22 +198,20 @@ func (l *load) observe(all []*producer, wait func()) (undurableMost int64) {
 // producer is one goroutine's part of a load. All but done belongs to that goroutine.
 type producer struct {
 	l           *load
-	count       int64 // puts it is to make
-	m           message.Message
-	topics      []string
-	recordBytes int64     // about
-	numbers     [2][]byte // the digits in m's key and unique key that count the messages; nil without properties
+	count       int64                 // messages it is to put
+	templates   [shapeCount]*template // of the shapes it puts
+	recordBytes int64                 // of a put, at most, about
+	prepared    int64                 // physical offset of the last prepared message
 
-	done atomic.Int64 // puts so far, brought up to date with every sample
+	done atomic.Int64 // messages so far, brought up to date with every sample
 
 	statuses [statusCount]int64
+	stored   int64
+	shapes   shapeTally
 	latency  *calibrate.Latency
 	rolls    *calibrate.Latency
 	ended    time.Time
 }
-
-// numberDigits is how many digits count a producer's messages in their keys.
-const numberDigits = 9
 
 func newProducer(l *load, i int) (*producer, error) {
 	p := &producer{l: l, count: math.MaxInt64, latency: calibrate.NewLatency(), rolls: calibrate.NewLatency()}
@@ -223,26 +221,18 @@ func newProducer(l *load, i int) (*producer, error) {
 			p.count++
 		}
 	}
-	for t := range l.topics {
-		p.topics = append(p.topics, fmt.Sprintf("bench_%d", t))
-	}
-	host := message.HostOf(netip.MustParseAddrPort("127.0.0.1:10911"))
-	p.m = message.Message{Topic: p.topics[0], Body: bytes.Repeat([]byte("b"), l.bodyBytes), BornHost: host, StoreHost: host}
-	if l.properties {
-		// As long as those that tests/interop/java sends, so that the two stores write the same.
-		number := strings.Repeat("0", numberDigits)
-		b := message.AppendProperty(nil, message.PropertyKeys, fmt.Sprintf("key-%03d-%s", i, number))
-		b = message.AppendProperty(b, message.PropertyUniqKey, fmt.Sprintf("7F000001000018B4AAC2%03d%s", i, number))
-		b = message.AppendProperty(b, message.PropertyTags, "TagA")
-		for n, name := range []string{message.PropertyKeys, message.PropertyUniqKey} {
-			value, _ := message.FindProperty(b, name)
-			p.numbers[n] = value[len(value)-numberDigits:]
+	for _, kind := range l.shapes.cycle {
+		if p.templates[kind] != nil {
+			continue
 		}
-		p.m.Properties = b
+		t, err := newTemplate(l, i, kind)
+		if err != nil {
+			return nil, err
+		}
+		p.templates[kind] = t
+		p.recordBytes = max(p.recordBytes, t.recordSize)
 	}
-	size, err := p.m.EncodedSize()
-	p.recordBytes = int64(size)
-	return p, err
+	return p, nil
 }
 
 // rollMargin is how many records before the end of a file every put is timed, for each producer: the others may fill the
@@ -251,29 +241,30 @@ const rollMargin = 16
 
 func (p *producer) run(ctx context.Context, stop *atomic.Bool) error {
 	defer func() { p.ended = time.Now() }()
-	properties := p.m.Properties
 	topic, queue := 0, 0
 	near := p.l.fileBytes - rollMargin*int64(p.l.producers)*p.recordBytes // position in a file from which a roll is near
 	at := int64(0)                                                        // position in the file behind the last put
-	sample := 1
-	for i := int64(0); i < p.count && !stop.Load(); i++ {
-		p.m.Topic, p.m.QueueID, p.m.Properties = p.topics[topic], int32(queue), properties
+	sample, turn := 1, 0
+	for done := int64(0); done < p.count && !stop.Load(); {
+		t := p.templates[p.l.shapes.cycle[turn]]
+		if turn++; turn == len(p.l.shapes.cycle) {
+			turn = 0
+		}
+		messages := t.next(p, topic, queue, p.count-done)
+		done += messages
 		if queue++; queue == p.l.queues {
-			if queue, topic = 0, topic+1; topic == len(p.topics) {
+			if queue, topic = 0, topic+1; topic == p.l.topics {
 				topic = 0
 			}
-		}
-		for _, digits := range p.numbers {
-			increment(digits)
 		}
 		sample--
 		timed := sample == 0 || at >= near
 		var start time.Time
 		if timed {
 			start = time.Now()
-			p.m.BornTimestampMs = start.UnixMilli()
+			t.m.BornTimestampMs = start.UnixMilli()
 		}
-		phyOffset, err := p.l.put(ctx, &p.m)
+		phyOffset, err := p.l.put(ctx, &t.m, len(t.ends) > 0)
 		if timed {
 			took := time.Since(start)
 			rolled := err == nil && phyOffset > 0 && phyOffset%p.l.fileBytes == 0
@@ -286,20 +277,28 @@ func (p *producer) run(ctx context.Context, stop *atomic.Bool) error {
 			if sample == 0 {
 				sample = p.l.sampleEvery
 			}
-			p.done.Store(i + 1)
+			p.done.Store(done)
 		}
 		if err != nil {
 			status := store.PutStatusOf(err)
 			p.statuses[status]++
-			if !status.Stored() && status != store.PutOSPageCacheBusy {
-				return err
+			if !status.Stored() {
+				if status != store.PutOSPageCacheBusy {
+					return err
+				}
+				continue
 			}
-			continue
+		} else {
+			p.statuses[store.PutOK]++
+		}
+		p.stored += messages
+		p.shapes[t.shape] += messages
+		if t.shape == shapePrepared {
+			p.prepared = phyOffset
 		}
 		at = phyOffset%p.l.fileBytes + p.recordBytes
-		p.statuses[store.PutOK]++
 	}
-	p.done.Store(p.puts())
+	p.done.Store(p.stored)
 	return nil
 }
 

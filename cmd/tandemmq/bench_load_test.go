@@ -21,7 +21,8 @@ func testLoad() *load {
 	var end atomic.Int64
 	return &load{
 		producers: 1, messages: 1000, bodyBytes: 1024, topics: 1, queues: 4, properties: true, sampleEvery: 1, fileBytes: 1 << 30, rest: settleRest,
-		put: func(_ context.Context, m *message.Message) (int64, error) {
+		shapes: chooseShapes(0, 0, false, false, false),
+		put: func(_ context.Context, m *message.Message, _ bool) (int64, error) {
 			size, err := m.EncodedSize()
 			return end.Add(int64(size)) - int64(size), err
 		},
@@ -35,7 +36,7 @@ func TestLoadMessages(t *testing.T) {
 	l.producers, l.messages, l.topics, l.queues = 3, 100, 2, 2
 	var mu sync.Mutex
 	keys, unique, queues, lengths := map[string]bool{}, map[string]bool{}, map[string]int{}, map[int]bool{}
-	l.put = func(_ context.Context, m *message.Message) (int64, error) {
+	l.put = func(_ context.Context, m *message.Message, _ bool) (int64, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		key, _ := message.FindProperty(m.Properties, message.PropertyKeys)
@@ -66,7 +67,7 @@ func TestLoadMessages(t *testing.T) {
 func TestLoadWithoutProperties(t *testing.T) {
 	l := testLoad()
 	l.properties, l.messages, l.bodyBytes = false, 1, 0
-	l.put = func(_ context.Context, m *message.Message) (int64, error) {
+	l.put = func(_ context.Context, m *message.Message, _ bool) (int64, error) {
 		if len(m.Properties)+len(m.Body) > 0 {
 			return 0, errors.New("the message is not empty")
 		}
@@ -82,7 +83,7 @@ func TestLoadTimesRolls(t *testing.T) {
 	l.sampleEvery = 1 << 30
 	l.fileBytes = 100 << 10
 	end, rolls := int64(0), int64(0)
-	l.put = func(_ context.Context, m *message.Message) (int64, error) {
+	l.put = func(_ context.Context, m *message.Message, _ bool) (int64, error) {
 		size, err := m.EncodedSize()
 		at := end
 		if at/l.fileBytes != (at+int64(size))/l.fileBytes {
@@ -111,7 +112,7 @@ func TestLoadDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLoad()
 		l.producers, l.messages, l.duration = 2, 0, time.Second
-		l.put = func(context.Context, *message.Message) (int64, error) {
+		l.put = func(context.Context, *message.Message, bool) (int64, error) {
 			time.Sleep(3 * time.Millisecond)
 			return 0, nil
 		}
@@ -129,7 +130,8 @@ func TestLoadDuration(t *testing.T) {
 		require.EqualValues(t, 100, r.undurableMost)
 		require.Equal(t, 5*(asked-1), r.syncs)
 		require.EqualValues(t, asked, r.undurableFor)
-		require.Len(t, told, 11)
+		require.Len(t, told, 12)
+		require.Zero(t, told[0], "the rate begins with the load")
 		require.IsIncreasing(t, told)
 		require.InEpsilon(t, 3*time.Millisecond, r.latency.Summary().P99, 0.01)
 	})
@@ -166,7 +168,7 @@ func TestLoadSettles(t *testing.T) {
 func TestLoadStatuses(t *testing.T) {
 	l := testLoad()
 	n := 0
-	l.put = func(context.Context, *message.Message) (int64, error) {
+	l.put = func(context.Context, *message.Message, bool) (int64, error) {
 		switch n++; n % 10 {
 		case 1:
 			return 0, &store.PutError{Status: store.PutFlushDiskTimeout}
@@ -181,6 +183,8 @@ func TestLoadStatuses(t *testing.T) {
 	require.EqualValues(t, 100, r.statuses[store.PutFlushDiskTimeout])
 	require.EqualValues(t, 200, r.statuses[store.PutOSPageCacheBusy])
 	require.EqualValues(t, 700, r.statuses[store.PutOK])
+	require.EqualValues(t, 800, r.shapes[shapePlain])
+	require.EqualValues(t, 1000, r.puts)
 }
 
 // A message that was not stored ends the load, all producers of it.
@@ -189,7 +193,7 @@ func TestLoadFails(t *testing.T) {
 	l.producers, l.messages = 4, 1<<40
 	failure := &store.PutError{Status: store.PutCreateMappedFileFailed, Err: errors.New("no space")}
 	var n atomic.Int64
-	l.put = func(context.Context, *message.Message) (int64, error) {
+	l.put = func(context.Context, *message.Message, bool) (int64, error) {
 		if n.Add(1) == 1000 {
 			return 0, failure
 		}
@@ -206,9 +210,9 @@ func TestLoadInterrupted(t *testing.T) {
 	l := testLoad()
 	l.messages = 1 << 40
 	put := l.put
-	l.put = func(ctx context.Context, m *message.Message) (int64, error) {
+	l.put = func(ctx context.Context, m *message.Message, batch bool) (int64, error) {
 		cancel()
-		return put(ctx, m)
+		return put(ctx, m, batch)
 	}
 	_, err := l.run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
@@ -216,11 +220,14 @@ func TestLoadInterrupted(t *testing.T) {
 
 // What the load itself allocates must not hide behind the store's nothing.
 func TestLoadAllocatesNothing(t *testing.T) {
-	l := testLoad()
-	l.messages, l.producers = 200_000, 2
-	r, err := l.run(t.Context())
-	require.NoError(t, err)
-	require.Less(t, r.allocs, 0.01)
+	for _, mix := range []bool{false, true} {
+		l := testLoad()
+		l.messages, l.producers = 200_000, 2
+		l.shapes = chooseShapes(0, 0, false, false, mix)
+		r, err := l.run(t.Context())
+		require.NoError(t, err)
+		require.Less(t, r.allocs, 0.01)
+	}
 }
 
 func TestIncrement(t *testing.T) {

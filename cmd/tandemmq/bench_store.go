@@ -9,8 +9,12 @@ import (
 
 // use has the load put into s.
 func (l *load) use(s *store.Store) {
-	l.put = func(ctx context.Context, m *message.Message) (int64, error) {
-		r, err := s.Put(ctx, m)
+	l.put = func(ctx context.Context, m *message.Message, batch bool) (int64, error) {
+		put := s.Put
+		if batch {
+			put = s.PutBatch
+		}
+		r, err := put(ctx, m)
 		return r.Append.PhyOffset, err
 	}
 	l.figures = func() logFigures {

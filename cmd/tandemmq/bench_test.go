@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,14 +87,14 @@ func TestBenchPutKeeps(t *testing.T) {
 	code, _, stderr := runApp(t, smallBench(dir, "--keep", "--quiet", "--messages", "20")...)
 	require.Zero(t, code, stderr)
 	require.Empty(t, stderr)
-	messages, _, err := countLog(t.Context(), filepath.Join(dir, "producers-1", "commitlog"), func(int64) {})
+	found, err := countLog(t.Context(), filepath.Join(dir, "producers-1", "commitlog"), false, func(int64) {})
 	require.NoError(t, err)
-	require.EqualValues(t, 20, messages)
+	require.EqualValues(t, 20, found.messages)
 
 	code, stdout, stderr := runApp(t, smallBench(dir)...)
-	require.Equal(t, 1, code)
+	require.Equal(t, 2, code)
 	require.Empty(t, stdout)
-	require.Equal(t, "tandemmq: bench put: "+dir+" is not empty\n", stderr)
+	require.Equal(t, "tandemmq: --dir "+dir+": not empty\nsee 'tandemmq bench put --help'\n", stderr)
 	require.DirExists(t, filepath.Join(dir, "producers-1"), "what is there stays")
 }
 
@@ -103,8 +104,71 @@ func TestBenchPutCountsTheLog(t *testing.T) {
 	code, _, stderr := runApp(t, smallBench(dir, "--keep", "--quiet", "--messages", "20")...)
 	require.Zero(t, code, stderr)
 	root := filepath.Join(dir, "producers-1")
-	require.NoError(t, checkLog(20, 20, root))
-	require.EqualError(t, checkLog(20, 21, root), "bench put: the log in "+root+" holds 20 messages, 21 were acknowledged")
+	found, err := countLog(t.Context(), filepath.Join(root, "commitlog"), false, func(int64) {})
+	require.NoError(t, err)
+	require.NoError(t, checkLog(found, shapeTally{shapePlain: 20}, root))
+	require.NoError(t, checkLog(found, shapeTally{shapePlain: 15, shapeBatch: 5}, root))
+	require.EqualError(t, checkLog(found, shapeTally{shapePlain: 21}, root), "bench put: the log in "+root+" holds 20 messages, 21 were acknowledged")
+	require.EqualError(t, checkLog(found, shapeTally{shapePlain: 19, shapeLight: 1}, root),
+		"bench put: the log in "+root+" holds 20 messages of kind plain, 19 were acknowledged")
+	_, err = countLog(t.Context(), filepath.Join(root, "commitlog"), true, func(int64) {})
+	require.ErrorContains(t, err, "record at physical offset 0: ", "there are no property checksums")
+}
+
+// Every shape arrives as it was meant, is counted as many messages as it is, and is dispatched.
+func TestBenchPutShapes(t *testing.T) {
+	tests := []struct {
+		name   string
+		args   []string
+		puts   int64
+		shapes map[string]int64
+	}{
+		{"plain", nil, 300, nil},
+		{"batches, the last one shorter", []string{"--batch", "40"}, 8, map[string]int64{"batch": 300}},
+		{"light", []string{"--light", "2"}, 300, map[string]int64{"light": 300}},
+		{"delayed", []string{"--delayed"}, 300, map[string]int64{"plain": 285, "delayed": 15}},
+		{"transactions with light queues", []string{"--transactions", "--light", "5"}, 300, map[string]int64{
+			"light": 255, "prepared": 15, "committed": 15, "rolledBack": 15,
+		}},
+		{"mix", []string{"--mix"}, 103, map[string]int64{
+			"plain": 11, "batch": 110, "innerBatch": 109, "light": 10, "prepared": 10, "committed": 10, "rolledBack": 10, "delayed": 10, "longTopic": 10, "ipv6": 10,
+		}},
+		{"mix without properties", []string{"--mix", "--properties=false", "--batch", "20", "--flush", "sync"}, 62, map[string]int64{
+			"plain": 7, "batch": 131, "innerBatch": 120, "light": 6, "prepared": 6, "committed": 6, "rolledBack": 6, "delayed": 6, "longTopic": 6, "ipv6": 6,
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			code, stdout, stderr := runApp(t, smallBench(dir, append(tt.args, "--json", "--keep", "--topics", "2")...)...)
+			require.Zero(t, code, stderr)
+			require.Empty(t, stderr)
+			var doc benchDocument
+			require.NoError(t, json.Unmarshal([]byte(stdout), &doc))
+			run := doc.Runs[0]
+			require.EqualValues(t, 300, run.Messages)
+			require.Equal(t, tt.puts, run.Puts)
+			require.Equal(t, tt.shapes, run.Shapes)
+			require.Equal(t, map[string]int64{"PUT_OK": tt.puts}, run.Statuses)
+			rep, err := store.Check(t.Context(), filepath.Join(dir, "producers-1"), store.CheckOptions{Deep: true})
+			require.NoError(t, err)
+			if tt.shapes["innerBatch"] == 0 { // batch queues are RocketMQ's to build
+				require.True(t, rep.Sound, "%+v", rep.Findings)
+			}
+		})
+	}
+}
+
+// The text says what the kinds are, and that messages which timed out are stored.
+func TestBenchText(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, printBench(&out, benchDocument{Go: "go1", GoMaxProcs: 2, Runs: []benchRun{{
+		Producers: 1, Messages: 30, Puts: 21, Seconds: 1, SampledEvery: 1, Interrupted: true,
+		Statuses: map[string]int64{"PUT_OK": 20, "FLUSH_DISK_TIMEOUT": 1}, Shapes: map[string]int64{"plain": 20, "batch": 10},
+	}}}))
+	require.Contains(t, out.String(), "Interrupted; until then:\n1 producer: 30 messages")
+	require.Contains(t, out.String(), "  statuses   FLUSH_DISK_TIMEOUT 1 (stored all the same, and counted), PUT_OK 20\n")
+	require.Contains(t, out.String(), "  messages   plain 20, batch 10, in 21 puts\n")
 }
 
 func TestBenchPutUsage(t *testing.T) {
@@ -122,6 +186,8 @@ func TestBenchPutUsage(t *testing.T) {
 		{"body", []string{"--body", "-1"}, "--body -1: want 0 to 1073741824"},
 		{"sample", []string{"--sample", "0"}, "--sample 0: want 1 to 1073741824"},
 		{"duration", []string{"--duration", "0s"}, "--duration 0s: want more than 0"},
+		{"batch", []string{"--batch", "0"}, "--batch 0: want 1 to 65536"},
+		{"batch for light queues", []string{"--batch", "5", "--light", "2"}, "--batch and --light: a batch has no such messages; --mix puts both"},
 		{"flush", []string{"--flush", "never"}, `--flush "never": use async or sync`},
 		{"mode", []string{"--write-mode", "tape"}, `--write-mode "tape": use default, mmap, staged, pool or pwrite`},
 		{"mode of the other flush", []string{"--write-mode", "staged"}, "--write-mode staged: only with --flush sync"},

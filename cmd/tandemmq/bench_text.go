@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tandemq/tandemmq/store"
 )
 
 // printBench prints what bench put measured for people.
@@ -17,6 +19,9 @@ func printBench(w io.Writer, doc benchDocument) error {
 		if r.Producers == 1 {
 			noun = "producer"
 		}
+		if r.Interrupted {
+			b.WriteString("Interrupted; until then:\n")
+		}
 		fmt.Fprintf(&b, "%s %s: %s messages with bodies of %s in %s: %s messages/s, %s/s\n", thousands(int64(r.Producers)), noun, thousands(r.Messages),
 			byteSize(int64(doc.BodyBytes)), round(seconds(r.Seconds)), thousands(int64(r.MessagesPerSecond)), byteSize(int64(r.LogBytesPerSecond)))
 		l := r.Latency
@@ -26,9 +31,22 @@ func printBench(w io.Writer, doc benchDocument) error {
 		}
 		var statuses []string
 		for _, name := range slices.Sorted(maps.Keys(r.Statuses)) {
-			statuses = append(statuses, name+" "+thousands(r.Statuses[name]))
+			status := name + " " + thousands(r.Statuses[name])
+			if name == store.PutFlushDiskTimeout.String() {
+				status += " (stored all the same, and counted)"
+			}
+			statuses = append(statuses, status)
 		}
 		fmt.Fprintf(&b, "  statuses   %s\n", strings.Join(statuses, ", "))
+		if len(r.Shapes) > 0 {
+			var kinds []string
+			for _, name := range shapeNames {
+				if n := r.Shapes[name]; n > 0 {
+					kinds = append(kinds, name+" "+thousands(n))
+				}
+			}
+			fmt.Fprintf(&b, "  messages   %s, in %s puts\n", strings.Join(kinds, ", "), thousands(r.Puts))
+		}
 		fmt.Fprintf(&b, "  undurable  at most %s, for at most %s\n", byteSize(r.UndurableMaxBytes), round(seconds(r.UndurableMaxMillis/1000)))
 		fmt.Fprintf(&b, "  disk       %s syncs, %s of the device's writes a sync\n", thousands(r.Syncs), perSync(r))
 		fmt.Fprintf(&b, "  memory     %.4f allocations a put\n", r.AllocsPerPut)

@@ -83,3 +83,25 @@ func TestGenerateStopped(t *testing.T) {
 		})
 	}
 }
+
+// A measurement that is interrupted tells what it has, then fails.
+func TestBenchPutInterrupted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bench")
+	cmd := process(0, "bench", "put", "--dir", dir, "--messages", "1000000000", "--producers", "2,1", "--set", "mappedFileSizeCommitLog=1048576", "--quiet")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Start())
+	laterLogFile := filepath.Join(dir, "producers-2", "commitlog", "00000000000003145728") // the first three are made before anything is put
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(laterLogFile)
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 1, cmd.ProcessState.ExitCode())
+	require.Regexp(t, `^Interrupted; until then:\n2 producers: [0-9,]+ messages with bodies`, stdout.String())
+	require.Contains(t, stdout.String(), "The logs hold what was acknowledged.")
+	require.NotContains(t, stdout.String(), "1 producer:")
+	require.Equal(t, "tandemmq: interrupted\n", stderr.String())
+	require.NoDirExists(t, dir)
+}
