@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -253,11 +254,12 @@ func (w *Writer) Flush() error { return w.flusher.flush(0) }
 
 // committer writes what the pool holds into the files.
 type committer struct {
-	w     *Writer
-	onPut bool
-	wake  chan struct{}
-	stop  chan struct{}
-	done  chan struct{}
+	w      *Writer
+	onPut  bool
+	urgent atomic.Bool // a put waits for room, however few pages there are
+	wake   chan struct{}
+	stop   chan struct{}
+	done   chan struct{}
 }
 
 func newCommitter(w *Writer) *committer {
@@ -287,7 +289,7 @@ func (c *committer) run() {
 			tick = true
 		}
 		least := int64(c.w.o.CommitLeastPages)
-		if time.Since(lastThorough) >= c.w.o.CommitThoroughInterval {
+		if c.urgent.Swap(false) || time.Since(lastThorough) >= c.w.o.CommitThoroughInterval {
 			least, lastThorough = 0, time.Now()
 		}
 		if to := c.w.pos.Wrote(); to/pageBytes-c.w.committed()/pageBytes >= least {

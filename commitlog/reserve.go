@@ -271,3 +271,11 @@ func (w *Writer) awaitPublished(end int64) error {
 	}
 	return nil
 }
+
+// AwaitPublished waits until everything that was reserved before the call is published. *FailedError when that cannot be.
+func (w *Writer) AwaitPublished() error {
+	w.lock.Lock()
+	end := w.put.wrote
+	w.lock.Unlock()
+	return w.awaitPublished(end)
+}

@@ -48,6 +48,9 @@ func (w *Writer) AwaitSpace(busy *BusyError, timeout time.Duration) bool {
 	ch, done := w.space.await()
 	defer done()
 	if w.changed(busy.Reason) {
+		if busy.Reason == BusyBuffer || busy.Reason == BusyFlush { // others are still filling what fills it
+			time.Sleep(min(timeout, publishSleep))
+		}
 		return true
 	}
 	switch busy.Reason {
@@ -56,6 +59,7 @@ func (w *Writer) AwaitSpace(busy *BusyError, timeout time.Duration) bool {
 		return true
 	case BusyBuffer:
 		if w.committer != nil {
+			w.committer.urgent.Store(true)
 			w.committer.kick()
 		} else {
 			w.flusher.kick()

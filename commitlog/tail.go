@@ -41,7 +41,7 @@ func (l *Log) FileEnd(phy int64) int64 {
 }
 
 // AwaitConfirm returns when messages beyond physical offset from may be read: Positions().Confirm, or with uncommitted set
-// Positions().Committed, is above it. It returns false when ctx ends first, or the log has failed or was closed and nothing more will come.
+// Positions().Committed, is above it. It returns false when ctx ends first, or a write or sync has failed or the log was closed and nothing more will come.
 //
 // It costs the puts nothing while nobody waits.
 func (w *Writer) AwaitConfirm(ctx context.Context, from int64, uncommitted bool) bool {
@@ -52,7 +52,7 @@ func (w *Writer) AwaitConfirm(ctx context.Context, from int64, uncommitted bool)
 		if uncommitted {
 			end = p.Committed
 		}
-		if end > from || w.over.Load() || w.failure() != nil {
+		if end > from || w.over.Load() || w.diskFailure() != nil { // behind a hole nothing comes, but before it something may
 			done()
 			return end > from
 		}

@@ -27,7 +27,8 @@ type view interface {
 	add(r *message.Record)
 	// deliver puts what was added into the view: when it returns nil, what readers of the view see is complete up to there. An error leaves
 	// everything added in place, to be delivered again.
-	deliver(ctx context.Context) error
+	// end is the physical offset behind the last of it.
+	deliver(ctx context.Context, end int64) error
 }
 
 // Limits of a batch. A batch is what a follower finds, so it is small as long as the view keeps up.
@@ -158,7 +159,7 @@ func (f *follower) step(ctx context.Context, from, to int64) (next int64, err er
 	if err != nil {
 		return from, err
 	}
-	if err := f.deliver(ctx); err != nil {
+	if err := f.deliver(ctx, from+read); err != nil {
 		return from, err
 	}
 	f.last.Lock()
@@ -221,10 +222,10 @@ func (f *follower) passOver(phy int64, why error) {
 }
 
 // deliver delivers what was added, trying again when it fails.
-func (f *follower) deliver(ctx context.Context) error {
+func (f *follower) deliver(ctx context.Context, end int64) error {
 	wait := minDeliverWait
 	for try := 1; ; try++ {
-		err := f.view.deliver(ctx)
+		err := f.view.deliver(ctx, end)
 		full := diskFull(err)
 		f.full.Store(full)
 		if err == nil || ctx.Err() != nil || try >= deliverTries && !full { // room may come back

@@ -47,7 +47,7 @@ func (v *indexView) name() string { return "index" }
 
 func (v *indexView) add(r *message.Record) { v.batch = append(v.batch, r.DispatchRequest(v.levels)) }
 
-func (v *indexView) deliver(context.Context) error {
+func (v *indexView) deliver(context.Context, int64) error {
 	if err := v.index.Append(v.batch); err != nil {
 		return err
 	}

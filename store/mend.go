@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
@@ -29,9 +28,9 @@ type mending struct {
 	added int64
 }
 
-// mend mends the queues that are broken now; to returns how far dispatch has come. A queue of which the log holds nothing before the units it has stays as it
+// mend mends the queues that are broken now. A queue of which the log holds nothing before the units it has stays as it
 // is; one whose next units have expired begins anew with the first that the log has.
-func (v *queueView) mend(ctx context.Context, log *commitlog.Log, to func() int64) error {
+func (v *queueView) mend(ctx context.Context, log *commitlog.Log) error {
 	v.mending.Lock()
 	defer v.mending.Unlock()
 	v.mu.Lock()
@@ -45,26 +44,35 @@ func (v *queueView) mend(ctx context.Context, log *commitlog.Log, to func() int6
 	}
 	v.logger.Info("queues are built again from the log", slog.Int("queues", len(m.keys)))
 	from := max(log.MinOffset(), 0)
-	for end := to(); from < end; end = to() {
-		next, err := m.pass(ctx, from, end, false)
-		if err != nil {
+	for end := v.deliveredTo(); end-from >= followBatchBytes; end = v.deliveredTo() { // dispatch goes on until little is left
+		if _, err := m.pass(ctx, from, end, false); err != nil {
 			return err
 		}
-		if next == from || end-next < followBatchBytes {
-			from = next
-			break
-		}
-		from = next
+		from = end
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, err := m.pass(ctx, from, to(), true); err != nil {
+	if _, err := m.pass(ctx, from, v.mu.delivered, true); err != nil {
 		return err
 	}
-	maps.DeleteFunc(v.mu.broken, func(k cq.Key, _ error) bool { _, done := m.keys[k]; return done })
+	for k, found := range m.keys {
+		delete(v.mu.broken, k)
+		if q := v.mu.known[k]; !found && q != nil {
+			_, there := v.queues.Queue(k)
+			q.gone = !there
+		}
+	}
+	v.mu.saved = false
 	v.brokenNow.Store(int64(len(v.mu.broken)))
 	v.logger.Info("queues are whole again", slog.Int("queues", len(m.keys)), slog.Int64("units", m.added))
-	return nil
+	return v.saveBrokenLocked()
+}
+
+// deliveredTo returns the physical offset below which everything is in the queues that are not broken.
+func (v *queueView) deliveredTo() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.mu.delivered
 }
 
 // pass appends the units of [from, to) that belong to the queues being mended.

@@ -243,6 +243,11 @@ func (p *putter) reserve(ctx context.Context) error {
 // taken when that went well.
 func (p *putter) take() error {
 	if p.count == 0 {
+		p.s.offsets.Lock(p.stripe)
+		defer p.s.offsets.Unlock(p.stripe)
+		if p.s.closed.Load() {
+			return commitlog.ErrClosed
+		}
 		p.msg.QueueOffset = 0
 		if p.late != 0 {
 			if err := p.complete(); err != nil {
@@ -254,6 +259,9 @@ func (p *putter) take() error {
 	t := p.s.offsets
 	p.stripes = t.LockAll(p.stripes)
 	defer t.UnlockAll(p.stripes)
+	if p.s.closed.Load() { // Close goes through all stripes: whoever comes behind it does not get in
+		return commitlog.ErrClosed
+	}
 	row, err := t.findLocked(p.stripe, p.msg.Topic, p.msg.QueueID)
 	if err != nil {
 		return &PutError{PutUnknownError, err}

@@ -63,9 +63,9 @@ func (p *putter) checkEnvelope() error {
 	m.MaxBodyBytes = int(p.s.o.MaxMessageSize)
 	p.late, p.count, p.wait = 0, 0, true
 	p.stripes = p.stripes[:0]
+	p.stripe = p.s.offsets.Stripe(m.Topic, m.QueueID)
 	if t := m.SysFlag & message.FlagTransactionMask; t == message.TransactionNone || t == message.TransactionCommit {
 		p.count = 1
-		p.stripe = p.s.offsets.Stripe(m.Topic, m.QueueID)
 		p.stripes = append(p.stripes, p.stripe)
 	}
 	return nil

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/message"
 )
 
 // The file queue-offsets notes which offset comes next in each queue, by the records of the log up to a position, when all units up to there are durable. Files of
@@ -18,25 +20,30 @@ import (
 //	offset  width  name           type  meaning
 //	0       4      magic          u32   0x544d5130 ("TMQ0")
 //	4       8      phyOffset      i64   everything below is counted, and has durable units
-//	12      4      count          i32   rows
-//	16      ...    rows
+//	12      8      lastOffset     i64   where the last record below phyOffset begins, -1 without one
+//	20      8      lastTimestamp  i64   its store time in ms
+//	28      4      count          i32   rows
+//	32      ...    rows
 //	end-4   4      crc            u32   CRC-32 (IEEE) of all bytes before
 //
-//	row: topicLen u16, topic, queueId i32, next i64; the top bit of next is set for a queue that gets offsets and no units
+//	row: topicLen u16, topic, queueId i32, next i64; the top bit of next is set for a queue that gets offsets and no units,
+//	the bit below it for one of which neither log nor queues have anything left
 //
 // All integers are big-endian.
 const (
 	queueOffsetsMagic  = 0x544d5130
-	queueOffsetsHeader = 16
+	queueOffsetsHeader = 32
 	queueOffsetsCRC    = 4
 	queueOffsetsRow    = 2 + 4 + 8 // without the topic
 	queueOffsetsName   = "queue-offsets"
+	goneBit            = 1 << 62
 	unitlessBit        = 1 << 63
 )
 
 // queueOffsets is what the file says.
 type queueOffsets struct {
 	phyOffset int64
+	last      recordMark // the last record below: a log that does not have it is another one
 	next      map[cq.Key]queueState
 }
 
@@ -50,11 +57,16 @@ func (q *queueOffsets) image() []byte {
 	be := binary.BigEndian
 	b := be.AppendUint32(make([]byte, 0, size), queueOffsetsMagic)
 	b = be.AppendUint64(b, uint64(q.phyOffset))
+	b = be.AppendUint64(b, uint64(q.last.phy))
+	b = be.AppendUint64(b, uint64(q.last.ms))
 	b = be.AppendUint32(b, uint32(len(q.next)))
 	for k, state := range q.next {
 		next := uint64(state.next)
 		if state.unitless {
 			next |= unitlessBit
+		}
+		if state.gone {
+			next |= goneBit
 		}
 		b = be.AppendUint16(b, uint16(len(k.Topic)))
 		b = append(b, k.Topic...)
@@ -72,8 +84,8 @@ func parseQueueOffsets(b []byte) (*queueOffsets, error) {
 	if n < queueOffsetsHeader || be.Uint32(b) != queueOffsetsMagic || be.Uint32(b[n:]) != crc32.ChecksumIEEE(b[:n]) {
 		return nil, errQueueOffsets
 	}
-	q := &queueOffsets{phyOffset: int64(be.Uint64(b[4:]))}
-	count := int(be.Uint32(b[12:]))
+	q := &queueOffsets{phyOffset: int64(be.Uint64(b[4:])), last: recordMark{phy: int64(be.Uint64(b[12:])), ms: int64(be.Uint64(b[20:]))}}
+	count := int(be.Uint32(b[28:]))
 	rows := b[queueOffsetsHeader:n]
 	q.next = make(map[cq.Key]queueState, min(count, len(rows)/queueOffsetsRow))
 	for range count {
@@ -86,7 +98,7 @@ func parseQueueOffsets(b []byte) (*queueOffsets, error) {
 		}
 		k := cq.Key{Topic: string(rows[2 : 2+size]), QueueID: int32(be.Uint32(rows[2+size:]))}
 		next := be.Uint64(rows[6+size:])
-		q.next[k] = queueState{next: int64(next &^ unitlessBit), unitless: next&unitlessBit != 0}
+		q.next[k] = queueState{next: int64(next &^ (unitlessBit | goneBit)), unitless: next&unitlessBit != 0, gone: next&goneBit != 0}
 		rows = rows[queueOffsetsRow+size:]
 	}
 	if len(rows) > 0 {
@@ -118,4 +130,31 @@ func writeQueueOffsets(fsys mmap.FS, path string, q *queueOffsets) error {
 		return err
 	}
 	return replaceFile(fsys, path, q.image())
+}
+
+// fits tells whether the note is about this log, which ends at end: it has the last record that the note counted, at its place.
+func (q *queueOffsets) fits(log *commitlog.Log, end int64) bool {
+	if q.phyOffset > end || q.phyOffset < log.MinOffset() {
+		return false
+	}
+	if q.last.phy < 0 || q.last.phy < log.MinOffset() {
+		return q.phyOffset == 0 || q.last.phy >= 0 // nothing there to compare with
+	}
+	var r message.Record
+	release, err := log.Read(q.last.phy, 0, false, &r)
+	if err != nil {
+		return false
+	}
+	defer release()
+	behind := q.last.phy + int64(r.TotalSize)
+	return r.StoreTimestampMs == q.last.ms && (behind == q.phyOffset || log.FileEnd(q.last.phy) == q.phyOffset) // a filler may follow
+}
+
+// removeQueueOffsets removes a note that does not fit, durably: the log may grow to where it would seem to.
+func removeQueueOffsets(fsys mmap.FS, path string) error {
+	err := fsys.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, fsys.SyncDir(filepath.Dir(path)))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -34,6 +35,7 @@ type queueView struct {
 	onNew  func(batch []cq.Entry) // told what became readable, before the next batch; nil: nobody
 
 	entries []cq.Entry
+	added   recordMark          // the last record that was added
 	topics  map[string]string   // one string for each topic
 	refused map[string]struct{} // topics of batch queues that were reported
 
@@ -43,9 +45,14 @@ type queueView struct {
 		sync.Mutex
 		known  map[cq.Key]*queueState
 		broken map[cq.Key]error // queues that get nothing until they are mended
+		saved  bool             // saveBroken knows of all of them
+
+		delivered int64      // everything below it is in the queues that are not broken
+		last      recordMark // the last record below that
 	}
-	mending  sync.Mutex // one at a time; before mu
-	onBroken func()     // told that there are broken queues; nil: nobody
+	saveBroken func(keys []cq.Key) error // writes down which queues are broken; nil: that is known without it
+	mending    sync.Mutex                // one at a time; before mu
+	onBroken   func()                    // told that there are broken queues; nil: nobody
 
 	conflicts, gaps, unsupported atomic.Int64
 	brokenNow                    atomic.Int64 // len(mu.broken)
@@ -55,6 +62,7 @@ type queueView struct {
 type queueState struct {
 	next     int64 // the slot behind its last record in the log
 	checked  bool  // the store of queues was seen to have it, up to there
+	gone     bool  // neither the log nor the store of queues has anything of it any more
 	unitless bool  // the store of queues does not have it: a batch queue, or a light queue that is not dispatched to
 }
 
@@ -65,6 +73,8 @@ func newQueueView(queues cq.Store, levels *message.DelayLevels, light bool, batc
 	}
 	v.mu.known = make(map[cq.Key]*queueState)
 	v.mu.broken = make(map[cq.Key]error)
+	v.mu.saved = true
+	v.mu.last.phy, v.added.phy = -1, -1
 	return v
 }
 
@@ -72,12 +82,19 @@ func (v *queueView) name() string { return string(v.queues.Kind()) + " queues" }
 
 // add collects the units of a record.
 func (v *queueView) add(r *message.Record) {
+	v.added = recordMark{phy: r.PhyOffset, ms: r.StoreTimestampMs}
 	if !r.OwesUnit() {
 		return
 	}
 	topic := v.topic(r.Topic)
 	if r.SysFlag&message.FlagInnerBatch != 0 || v.batch(topic) {
 		v.refuse(topic, r)
+		return
+	}
+	if !validSlot(r.QueueOffset) || r.QueueID < 0 || r.TotalSize <= 0 {
+		v.unsupported.Add(1)
+		v.logger.Error("no queue can have the record's place", slog.String("topic", topic), slog.Int("queueId", int(r.QueueID)),
+			slog.Int64("queueOffset", r.QueueOffset), slog.Int64("phyOffset", r.PhyOffset))
 		return
 	}
 	u := cq.Unit{PhyOffset: r.PhyOffset, Size: r.TotalSize, TagsCode: r.TagsCode(v.levels), StoreTimestampMs: r.StoreTimestampMs}
@@ -87,9 +104,9 @@ func (v *queueView) add(r *message.Record) {
 	}
 	r.MultiDispatch(func(queue []byte, queueID int32, queueOffset int64, ok bool) bool {
 		switch {
-		case ok && !v.light: // the put gave it an offset, and no unit follows
+		case ok && !v.light && validSlot(queueOffset): // the put gave it an offset, and no unit follows
 			v.unitless[cq.Key{Topic: v.topic(queue), QueueID: queueID}] = after(queueOffset, 1)
-		case !ok || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
+		case !ok || !validSlot(queueOffset) || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
 			v.unsupported.Add(1)
 		case v.queues.Kind() == cq.KindFile && bytes.IndexByte(queue, os.PathSeparator) >= 0: // no directory can have the name
 			v.unsupported.Add(1)
@@ -99,6 +116,12 @@ func (v *queueView) add(r *message.Record) {
 		return true
 	})
 }
+
+// maxSlot is the last slot that a unit is put into: its place in a run of files, in bytes, has to fit 63 bits.
+const maxSlot = 1<<55 - 1
+
+// validSlot tells whether a queue can have a unit there. 5.5.0 can write negative offsets (W3).
+func validSlot(slot int64) bool { return slot >= 0 && slot <= maxSlot }
 
 // refuse counts a record of a batch queue, notes what comes next there, and names the topic once.
 func (v *queueView) refuse(topic string, r *message.Record) {
@@ -139,16 +162,13 @@ func (v *queueView) topic(b []byte) string {
 	return s
 }
 
-// deliver appends what was added.
-func (v *queueView) deliver(ctx context.Context) error {
+// deliver appends what was added, but for what belongs to broken queues: a mending reads that off the log, up to what was delivered.
+func (v *queueView) deliver(ctx context.Context, end int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.noteUnitlessLocked()
 	v.lookLocked(v.entries)
-	batch := v.entries
-	if len(v.mu.broken) > 0 {
-		batch = v.wholeLocked(batch)
-	}
+	batch := v.wholeLocked(v.entries)
 	for len(batch) > 0 {
 		err := v.queues.Append(ctx, batch)
 		if err == nil {
@@ -156,8 +176,7 @@ func (v *queueView) deliver(ctx context.Context) error {
 		}
 		at, ok := v.blame(err, batch)
 		if !ok {
-			v.entries = append(v.entries[:0], batch...) // what was stored before it is repeated, which changes nothing
-			return err
+			return err // all of it is delivered again: what was stored is repeated, which changes nothing
 		}
 		batch = v.wholeLocked(batch[at+1:])
 	}
@@ -166,7 +185,8 @@ func (v *queueView) deliver(ctx context.Context) error {
 	}
 	clear(v.entries)
 	v.entries = v.entries[:0]
-	return nil
+	v.mu.delivered, v.mu.last = end, v.added
+	return v.saveBrokenLocked()
 }
 
 // errLost is why a queue is broken that is not there at all.
@@ -193,6 +213,7 @@ func (v *queueView) lookLocked(batch []cq.Entry) {
 			q.checked = true
 		}
 		q.next = e.QueueOffset + 1
+		q.gone = false
 	}
 }
 
@@ -201,6 +222,7 @@ func (v *queueView) learn() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.noteUnitlessLocked()
+	v.mu.last = v.added
 	for i := range v.entries {
 		e := &v.entries[i]
 		q := v.mu.known[e.Key]
@@ -230,7 +252,7 @@ func (v *queueView) verifyQueue(k cq.Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	q := v.mu.known[k]
-	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless {
+	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless || q.gone {
 		return
 	}
 	queue, ok := v.queues.Queue(k)
@@ -268,7 +290,7 @@ func (v *queueView) batchQueuesLocked() (n int) {
 func (v *queueView) offsetsLocked() map[cq.Key]queueState {
 	m := make(map[cq.Key]queueState, len(v.mu.known))
 	for k, q := range v.mu.known {
-		m[k] = queueState{next: q.next, unitless: q.unitless}
+		m[k] = queueState{next: q.next, unitless: q.unitless, gone: q.gone}
 	}
 	return m
 }
@@ -279,6 +301,7 @@ func (v *queueView) breakLocked(k cq.Key, err error) {
 		return
 	}
 	v.mu.broken[k] = err
+	v.mu.saved = false
 	v.brokenNow.Store(int64(len(v.mu.broken)))
 	v.logger.Error("a queue lacks units; it is built again from the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
 	if v.onBroken != nil {
@@ -286,9 +309,25 @@ func (v *queueView) breakLocked(k cq.Key, err error) {
 	}
 }
 
-// wholeLocked leaves out what belongs to broken queues.
+// saveBrokenLocked writes down which queues are broken, if that has changed.
+func (v *queueView) saveBrokenLocked() error {
+	if v.mu.saved || v.saveBroken == nil {
+		return nil
+	}
+	keys := slices.SortedFunc(maps.Keys(v.mu.broken), cq.Key.Compare)
+	if err := v.saveBroken(keys); err != nil {
+		return fmt.Errorf("note broken queues: %w", err)
+	}
+	v.mu.saved = true
+	return nil
+}
+
+// wholeLocked leaves out what belongs to broken queues. It keeps batch as it is.
 func (v *queueView) wholeLocked(batch []cq.Entry) []cq.Entry {
-	kept := batch[:0]
+	if len(v.mu.broken) == 0 {
+		return batch
+	}
+	kept := make([]cq.Entry, 0, len(batch))
 	for i := range batch {
 		if _, broken := v.mu.broken[batch[i].Key]; !broken {
 			kept = append(kept, batch[i])

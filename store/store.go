@@ -280,7 +280,9 @@ func (s *Store) Close() error {
 		if s.retention != nil {
 			s.retention.close()
 		}
+		s.offsets.passAll() // nobody takes a place in the log from here on
 		if s.views != nil {
+			_ = s.writer.AwaitPublished() // what was taken before; Flush tells what is wrong
 			err = s.writer.Flush()
 			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 			var cerr error
@@ -308,8 +310,10 @@ func (s *Store) leaveInOrder() error {
 	case s.keepAbort:
 	case s.views != nil && s.views.view.batchQueues() > 0:
 		s.logger.Warn("the abort mark stays: batch queues have no units, which RocketMQ's recovery makes", slog.Int("queues", s.views.view.batchQueues()))
-	case s.views != nil && s.views.follow.from.Load() == wrote: // puts that were under way when the views were closed have no units
+	case s.views != nil && s.views.follow.from.Load() == wrote:
 		return s.abort.remove()
+	case s.views != nil:
+		return fmt.Errorf("%d bytes of the log are not dispatched: the abort mark stays", wrote-s.views.follow.from.Load())
 	case s.views == nil && wrote == s.openedWith:
 		return s.abort.undo()
 	}

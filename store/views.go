@@ -80,6 +80,12 @@ func (s *Store) openViews(unclean bool) (err error) {
 			return err
 		}
 	}
+	v.view.mu.delivered = from
+	if v.queues.Kind() != cq.KindFile { // files have the queue offsets to compare with
+		if err := v.loadBroken(); err != nil {
+			return err
+		}
+	}
 	v.follow = newFollower(v.view, log, s.logger, from)
 	v.follow.uncommitted = s.o.ReadUnCommitted
 	if from < end {
@@ -88,7 +94,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 			return fmt.Errorf("bring consume queues up to the log: %w", err)
 		}
 	}
-	if err := v.view.mend(ctx, log, v.follow.from.Load); err != nil {
+	if err := v.view.mend(ctx, log); err != nil {
 		return err
 	}
 	if err := s.loadOffsets(v); err != nil {
@@ -181,10 +187,16 @@ func (v *views) readNote(log *commitlog.Log, end int64) *queueOffsets {
 	case err != nil:
 		v.s.logger.Warn("queue offsets are read from the log", slog.Any("err", err))
 		return nil
-	case note == nil || note.phyOffset > end || note.phyOffset < log.MinOffset():
+	case note == nil:
 		return nil
+	case note.fits(log, end):
+		return note
 	}
-	return note
+	v.s.logger.Warn("queue offsets are read from the log: what was noted is about another one", slog.Int64("phyOffset", note.phyOffset))
+	if err := removeQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath()); err != nil {
+		v.s.logger.Error("queue offsets that do not fit the log stay", slog.Any("err", err))
+	}
+	return nil
 }
 
 // learnQueues finds out what comes next in each queue, by the log: what the note says, and the records behind it; without a note all records.
@@ -192,6 +204,7 @@ func (v *views) learnQueues(log *commitlog.Log, note *queueOffsets, end int64) e
 	from := int64(-1)
 	if note != nil {
 		from = note.phyOffset
+		v.view.mu.last, v.view.added = note.last, note.last
 		for k, state := range note.next {
 			v.view.mu.known[k] = &state
 		}
@@ -226,16 +239,25 @@ func (v *views) learnQueues(log *commitlog.Log, note *queueOffsets, end int64) e
 
 // loadOffsets lets puts find out which offset comes next: what the log says, and for a queue of which the log has no record left, what the queue says.
 func (s *Store) loadOffsets(v *views) error {
-	for k, q := range v.view.mu.known { // nobody else has the view yet
-		s.offsets.raise([]byte(k.Topic), k.QueueID, q.next)
+	byLog := make(map[cq.Key]int64, len(v.view.mu.known)) // nobody else has the view yet, and nobody changes this
+	for k, q := range v.view.mu.known {
+		byLog[k] = q.next
 	}
 	s.offsets.load = func(topic string, id int32) (int64, error) {
-		q, ok := v.queues.Queue(cq.Key{Topic: topic, QueueID: id})
+		k := cq.Key{Topic: topic, QueueID: id}
+		next := byLog[k]
+		q, ok := v.queues.Queue(k)
 		if !ok {
-			return 0, nil
+			if s.closed.Load() {
+				return 0, ErrClosed // the queues are closed as well, and would say that there is none
+			}
+			return next, nil
 		}
 		b, err := q.Bounds()
-		return b.Max, err
+		if err != nil && next > 0 {
+			return next, nil // it is being built again
+		}
+		return max(next, b.Max), err
 	}
 	s.offsets.light.Store(0)
 	if s.lightLimit() < 0 {
@@ -283,6 +305,9 @@ func (v *views) kickMending() {
 	}
 }
 
+// mendAgain is after how long a mending that failed is tried again.
+const mendAgain = 10 * time.Second
+
 // mendBroken mends queues as they are found broken.
 func (v *views) mendBroken(ctx context.Context) {
 	for {
@@ -291,8 +316,9 @@ func (v *views) mendBroken(ctx context.Context) {
 			return
 		case <-v.broken:
 		}
-		if err := v.view.mend(ctx, v.s.writer.Log(), v.follow.from.Load); err != nil && ctx.Err() == nil {
-			v.s.logger.Error("queues could not be built again", slog.Any("err", err))
+		if err := v.view.mend(ctx, v.s.writer.Log()); err != nil && ctx.Err() == nil {
+			v.s.logger.Error("queues could not be built again", slog.Any("err", err), slog.Duration("retryIn", mendAgain))
+			time.AfterFunc(mendAgain, v.kickMending)
 		}
 	}
 }
@@ -376,7 +402,7 @@ func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 		return -1, 0, nil
 	}
 	if v.learns() {
-		note = &queueOffsets{phyOffset: v.follow.from.Load(), next: v.view.offsetsLocked()}
+		note = &queueOffsets{phyOffset: v.view.mu.delivered, last: v.view.mu.last, next: v.view.offsetsLocked()}
 	}
 	if v.view.batchQueuesLocked() > 0 {
 		last = -1 // the checkpoint speaks of all queues, and RocketMQ has to make the units of these from where it stands
@@ -398,11 +424,14 @@ func (v *views) close(ctx context.Context) (left, err error) {
 	case <-ctx.Done():
 		left = errors.Join(left, errors.New("not all queues were compared with the log"))
 	}
-	if err := v.view.mend(ctx, v.s.writer.Log(), v.follow.from.Load); err != nil {
+	if err := v.view.mend(ctx, v.s.writer.Log()); err != nil {
 		left = errors.Join(left, err)
 	}
 	v.stop()
 	v.running.Wait()
+	if n := v.view.brokenNow.Load(); n > 0 {
+		left = errors.Join(left, fmt.Errorf("%d queues lack units", n))
+	}
 	if n := v.behind(); n > 0 {
 		left = errors.Join(left, fmt.Errorf("%d bytes of the log are not dispatched to the consume queues", n), v.follow.failure())
 	}

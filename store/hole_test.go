@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// TestHoleRuleSparesWhatIsKnownDurable: everything is durable, and checkpoint and queue-offsets say so; the process is killed while it is idle; the medium
+// loses the head of a record. The log is cut there, acknowledged and durable messages and their units with it, instead of being refused.
+func TestHoleRuleSparesWhatIsKnownDurable(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		o.FlushDiskType = SyncFlush
+		o.MappedFileSizeCommitLog = 1 << 20
+		root := t.TempDir()
+		s := openStore(t, root, o)
+		var at int64
+		for i := range 500 {
+			r, err := s.Put(t.Context(), plainMessage("T", "body"))
+			require.NoError(t, err)
+			if i == 100 {
+				at = r.Append.PhyOffset
+			}
+		}
+		awaitDispatch(t, s)
+		require.NoError(t, s.views.flush(context.Background()))
+		require.NoError(t, s.views.flush(context.Background()))
+		var copied string
+		for try := 0; ; try++ {
+			copied = t.TempDir()
+			if err := os.CopyFS(copied, os.DirFS(root)); err == nil || try > 20 {
+				break
+			}
+		}
+		require.NoError(t, s.Close())
+		c, _, err := readCheckpoint(s.fs, NewLayout(copied).CheckpointPath(), time.Now())
+		require.NoError(t, err)
+		require.Greater(t, c.LogicsPhysicalOffset, at)
+		f, err := os.OpenFile(filepath.Join(NewLayout(copied).CommitLogDir(), fmt.Sprintf("%020d", 0)), os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt(make([]byte, 8), at)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		s, err = Open(copied, o)
+		if err == nil {
+			n := s.NextOffset("T", 0)
+			q, _ := s.views.queues.Queue(cq.Key{Topic: "T"})
+			b, _ := q.Bounds()
+			_ = s.Close()
+			t.Fatalf("opened: next offset %d, queue max %d, of 500 that are durable", n, b.Max)
+		}
+	})
+}
+
+// TestUnsupportedLightRecord: a put that is accepted and whose topic no queue of files can take.
+func TestAcceptedPutThatStopsDispatch(t *testing.T) {
+	for _, topic := range []string{"a\x80b", "%LMQ%x", " ", "T\\x", "00000000000000000000", "con\u0000", string(make([]byte, 0))} {
+		forEachKind(t, func(t *testing.T, o Options) {
+			s := openStore(t, t.TempDir(), o)
+			m := plainMessage(topic, "body")
+			m.QueueID = 1<<31 - 1
+			_, err := s.Put(t.Context(), m)
+			t.Logf("%q: %v", topic, err)
+			if err == nil {
+				require.Eventually(t, func() bool { return s.views.behind() == 0 }, 3*time.Second, time.Millisecond)
+			}
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// TestLongNames puts to topics of the greatest length.
+func TestLongNames(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		s := openStore(t, root, o)
+		long := make([]byte, 250)
+		for i := range long {
+			long[i] = 'a'
+		}
+		m := plainMessage("%RETRY%"+string(long[:248]), "body")
+		_, err := s.Put(t.Context(), m)
+		require.NoError(t, err)
+		m = plainMessage("T", "body")
+		m.Properties = message.AppendProperty(nil, message.PropertyMultiDispatch, "%LMQ%"+string(long))
+		_, err = s.Put(t.Context(), m)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return s.views.behind() == 0 }, 5*time.Second, time.Millisecond)
+		require.NoError(t, s.Close())
+		requireWhole(t, root, o)
+	})
+}
