@@ -229,3 +229,49 @@ func TestRepairRefusesReadOnlyFiles(t *testing.T) {
 		require.Empty(t, entries)
 	}
 }
+
+// After a failed sync the kernel takes pages for clean that are not on the disk, and a sync that succeeds later does not write them. Written again they are.
+func TestFRA06RewriteMakesDurableWhatAFailedSyncDidNot(t *testing.T) {
+	for _, rewrite := range []bool{false, true} {
+		b := newBuilder(t, 16<<10, 0)
+		b.add(3000, 3000, 3000)
+		whole := b.end()
+		fsys := faultfs.New(faultfs.Options{})
+		b.load(fsys)
+		b.add(3000, 3000) // of these the sync fails
+		f, err := fsys.OpenFile(b.path(lossDir, 0), os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt(b.files[0], 0)
+		require.NoError(t, err)
+		fsys.Inject(func(op faultfs.Op) error {
+			if op.Kind == faultfs.Datasync {
+				return errors.New("injected")
+			}
+			return nil
+		})
+		require.Error(t, f.Datasync())
+		fsys.Inject(nil)
+		require.NoError(t, f.Datasync(), "nothing that it knows of is left to write")
+		require.NoError(t, f.Close())
+		want := b.records[:3]
+		if rewrite {
+			want = b.records
+			r, err := OpenRecovery(RecoveryOptions{FS: fsys, Dir: lossDir})
+			require.NoError(t, err)
+			n, err := r.Rewrite(t.Context(), whole)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, n, b.end()-whole)
+			require.NoError(t, r.Close())
+		}
+		log, err := Open(lossDir, Options{FS: fsys.CrashSeed(0)})
+		require.NoError(t, err)
+		var phys []int64
+		s := log.Scanner(-1, ScanOptions{CheckCRC: true})
+		for s.Next() {
+			phys = append(phys, s.Record().PhyOffset)
+		}
+		s.Close()
+		require.NoError(t, log.Close())
+		require.Equal(t, want, phys)
+	}
+}

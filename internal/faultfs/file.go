@@ -112,6 +112,7 @@ func (h *file) writeAt(b []byte, off int64) (int, error) {
 	copy(live[off:], b)
 	for i := first; i < room; i++ {
 		n.pages[i].written = true
+		n.pages[i].lost = nil // a write makes a page dirty whatever it writes
 	}
 	n.modTime = time.Now()
 	return len(b), err
