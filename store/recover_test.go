@@ -514,7 +514,7 @@ func TestFRB08CatchUpGoesOn(t *testing.T) {
 	forEachKind(t, func(t *testing.T, o Options) {
 		live := t.TempDir()
 		s := openStore(t, live, o)
-		putTo(t, s, 3<<20)
+		putTo(t, s, 5<<18)
 		require.NoError(t, s.Close())
 		l := NewLayout(live)
 		require.NoError(t, os.RemoveAll(l.ConsumeQueueDir()))
@@ -524,7 +524,7 @@ func TestFRB08CatchUpGoesOn(t *testing.T) {
 
 		cut := ""
 		s = newStore(o)
-		s.layout, s.catchUpSaveBytes = l, 1
+		s.layout, s.catchUpSaveBytes = l, 1<<18
 		s.onProgress = func(phase string, total int64, unit string) func(int64) {
 			return func(done int64) {
 				if strings.HasPrefix(phase, "dispatch") && cut == "" && done > total/2 {
@@ -547,7 +547,7 @@ func TestFRB08CatchUpGoesOn(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		require.Greater(t, from, int64(512<<10))
+		require.Greater(t, from, int64(256<<10))
 		requireWhole(t, cut, o)
 	})
 }

@@ -19,9 +19,9 @@ func cutSteps(name string) (log, store int64) {
 	case os.Getenv("TANDEMMQ_SEEDS") == "full":
 		return 1, 1
 	case name == "file-roll":
-		return 1, 113
+		return sweepStep, 113 * sweepStep
 	}
-	return 7, 113
+	return 7 * sweepStep, 113 * sweepStep
 }
 
 // Of each store the last record is cut at every byte, as a kill leaves it. What is left before it is found, with all its units; of the record itself nothing, unless the cut took

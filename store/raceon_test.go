@@ -1,0 +1,6 @@
+//go:build race
+
+package store
+
+// sweepStep: under the race detector the long sweeps take one of so many steps. They are complete without it.
+const sweepStep = 5
