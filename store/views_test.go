@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -168,12 +170,28 @@ func TestQueuesFollowTheLog(t *testing.T) {
 	})
 }
 
-// crash copies the store as a kill would leave it.
+// crash copies the store as a kill would leave it. RocksDB makes and removes files meanwhile: a copy counts when the same files were there before and after it.
 func crash(t *testing.T, root string) string {
 	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(root)))
-	return dir
+	for {
+		before, dir := listTree(root), t.TempDir()
+		err := os.CopyFS(dir, os.DirFS(root))
+		if slices.Equal(before, listTree(root)) {
+			require.NoError(t, err)
+			return dir
+		}
+	}
+}
+
+// listTree lists the files below root.
+func listTree(root string) (names []string) {
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, path)
+		}
+		return nil
+	})
+	return names
 }
 
 func TestQueuesAfterAKill(t *testing.T) {
