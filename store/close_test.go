@@ -16,6 +16,7 @@ import (
 // TestBrokenQueueIsRemembered: a queue in RocksDB is broken (dropped here) and being mended when the process is killed. The units left out of it
 // meanwhile never come: the checkpoint row has passed them, and queues of RocksDB are not verified.
 func TestBrokenQueueIsRemembered(t *testing.T) {
+	needRocksDB(t)
 	o := viewOptions(StoreTypeRocksDB)
 	o.MessageIndexEnable = false
 	root := t.TempDir()

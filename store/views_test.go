@@ -48,12 +48,18 @@ func forEachKind(t *testing.T, test func(t *testing.T, o Options)) {
 	for _, k := range viewKinds {
 		t.Run(string(k.kind()), func(t *testing.T) {
 			if k == StoreTypeRocksDB {
-				if _, err := rocks.Open(t.TempDir(), rocks.Options{Create: true}); errors.Is(err, cq.ErrNoRocksDB) {
-					t.Skip("built without cgo: no RocksDB")
-				}
+				needRocksDB(t)
 			}
 			test(t, viewOptions(k))
 		})
+	}
+}
+
+// needRocksDB skips a test in a binary without it.
+func needRocksDB(t *testing.T) {
+	t.Helper()
+	if _, err := rocks.Open(t.TempDir(), rocks.Options{Create: true}); errors.Is(err, cq.ErrNoRocksDB) {
+		t.Skip("built without cgo: no RocksDB")
 	}
 }
 
