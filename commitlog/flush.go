@@ -178,27 +178,40 @@ func (f *flusher) sync(from, to int64) error {
 	return nil
 }
 
-// answer answers all waiters whose bytes are durable; with an error all of them.
+// answer answers all waiters whose bytes are durable; with an error all of them. They are taken out under the lock and told outside of it: each puts again
+// at once, and would have to wait for the others to be told.
 func (f *flusher) answer(err error) {
+	first, n, more := f.take(err != nil)
+	for x := first; x != nil; {
+		next := x.prev // x is somebody else's once it is told
+		x.done <- err
+		x = next
+	}
+	if n > 0 {
+		f.w.stats.answered(n)
+	}
+	if more {
+		f.kick()
+	}
+}
+
+// take takes out the waiters whose bytes are durable, or all, and chains them by prev, in their order. more tells whether others are left.
+func (f *flusher) take(all bool) (first *waiter, n int, more bool) {
 	flushed := f.w.pos.Flushed()
+	last := &first
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	answered := 0
 	for x := f.mu.group.root.next; x != &f.mu.group.root; {
 		next := x.next
-		if err != nil || x.target <= flushed {
+		if all || x.target <= flushed {
 			f.mu.group.remove(x)
-			x.done <- err
-			answered++
+			*last = x
+			last = &x.prev
+			n++
 		}
 		x = next
 	}
-	if answered > 0 {
-		f.w.stats.answered(answered)
-	}
-	if f.mu.group.n > 0 {
-		f.kick()
-	}
+	return first, n, f.mu.group.n > 0
 }
 
 // AwaitFlush returns when what r reserved is durable. ErrFlushTimeout after SyncFlushTimeout: it is in the log, will become durable
@@ -237,13 +250,16 @@ func (f *flusher) await(target int64, timeout time.Duration) error {
 	case <-x.timer.C:
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if x.next == nil { // answered meanwhile
+	taken := x.next == nil
+	if !taken {
+		f.mu.group.remove(x)
+	}
+	f.mu.Unlock()
+	if taken { // out to be told
 		err := <-x.done
 		waiters.Put(x)
 		return err
 	}
-	f.mu.group.remove(x)
 	waiters.Put(x)
 	f.w.stats.flushTimeouts.Add(1)
 	return ErrFlushTimeout

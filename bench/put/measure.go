@@ -98,10 +98,19 @@ func parseOurs(out []byte) (result, error) {
 	if run.DeviceBytes >= 0 && run.Syncs > 0 {
 		res.bytesPerSync = float64(run.DeviceBytes) / float64(run.Syncs)
 	}
-	var short bytes.Buffer
-	err := json.Compact(&short, out)
-	res.raw = short.Bytes()
+	raw, err := withoutDir(out)
+	res.raw = raw
 	return res, err
+}
+
+// withoutDir takes the store's path out of a result, which is kept where others read it.
+func withoutDir(out []byte) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(out, &fields); err != nil {
+		return nil, err
+	}
+	delete(fields, "dir")
+	return json.Marshal(fields)
 }
 
 // javaHeap of the RocketMQ store: fixed, so that its growth is no part of the measurement.

@@ -34,8 +34,12 @@ const (
 	javaSyncWarmup  = 2_000
 )
 
-// populatedMessages fit into one log file of the default size; with fewer asked for, those.
-const populatedMessages = 900_000
+// populatedMessages fit into what is brought in ahead, of this file and of the two made ahead. All of it stays below the share of memory from which the kernel
+// starts to write dirty pages back by itself, and so to protect them again.
+const (
+	populatedMessages = 200_000
+	populatedAhead    = 256 << 20
+)
 
 // rows are all rows of a repetition, in the order they are run. What is compared stands side by side.
 func rows(s sizes) []row {
@@ -55,7 +59,7 @@ func rows(s sizes) []row {
 		async("async-8", false, s.messages, "--producers", "8"),
 		// Everything in memory before the first put, no flush that would write-protect it again, and next to no look at the clock.
 		async("populated", false, min(s.messages, populatedMessages), "--properties=false", "--sample", "1048576",
-			"--set", "warmMapedFileEnable=true", "--set", "flushIntervalCommitLog=60000"),
+			"--set", "preallocateAheadBytes="+count(populatedAhead), "--set", "flushIntervalCommitLog=60000"),
 		async("async-10m", false, s.big),
 	}
 	for _, n := range syncProducers {
