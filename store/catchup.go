@@ -33,10 +33,9 @@ func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) 
 func (v *views) saveCatchUp(ctx context.Context) error {
 	v.flushing.Lock()
 	defer v.flushing.Unlock()
-	if v.view.brokenNow.Load() > 0 {
-		return nil // not all units are there
-	}
-	last, lastMs := v.follow.lastDelivered()
+	v.view.mu.Lock()
+	last, lastMs := v.dispatchedLocked()
+	v.view.mu.Unlock()
 	if err := v.s.writer.Flush(); err != nil {
 		return err
 	}

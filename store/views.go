@@ -397,17 +397,23 @@ func (v *views) flush(ctx context.Context) error {
 func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 	v.view.mu.Lock()
 	defer v.view.mu.Unlock()
-	last, lastMs = v.follow.lastDelivered()
+	last, lastMs = v.dispatchedLocked()
 	if len(v.view.mu.broken) > 0 {
-		return -1, 0, nil
+		return last, lastMs, nil
 	}
 	if v.learns() {
 		note = &queueOffsets{phyOffset: v.view.mu.delivered, last: v.view.mu.last, next: v.view.offsetsLocked()}
 	}
-	if v.view.batchQueuesLocked() > 0 {
-		last = -1 // the checkpoint speaks of all queues, and RocketMQ has to make the units of these from where it stands
-	}
 	return last, lastMs, note
+}
+
+// dispatchedLocked returns the last record up to which the checkpoint may say that all queues have their units, -1 for none: not while a queue is broken,
+// and not where there are batch queues, whose units RocketMQ has to make from where the checkpoint stands.
+func (v *views) dispatchedLocked() (last, lastMs int64) {
+	if len(v.view.mu.broken) > 0 || v.view.batchQueuesLocked() > 0 {
+		return -1, 0
+	}
+	return v.follow.lastDelivered()
 }
 
 // drainStep is how often a closing store looks whether its views have come to the end of the log.
