@@ -59,25 +59,25 @@ func ReadStatus(root string, o Options) (st Status, err error) {
 	if st.Unclean, err = l.HasAbort(); err != nil {
 		return st, err
 	}
-	if err := st.readLog(l); err != nil {
+	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{})
+	if err != nil {
+		return st, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	if err := st.readLog(log); err != nil {
 		return st, err
 	}
 	st.readCheckpoint(l)
 	if flags, err := OpenRunningFlags(nil, l.StateDir()); err == nil {
 		st.ErrorFlags = append(st.ErrorFlags, flags.Errors()...)
 	}
-	st.readFileQueues(l)
+	st.readFileQueues(l, log)
 	st.readRocksQueues(l)
-	st.readIndex(l, o)
+	st.readIndex(l, log, o)
 	return st, nil
 }
 
-func (st *Status) readLog(l Layout) (err error) {
-	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
+func (st *Status) readLog(log *commitlog.Log) error {
 	end, err := log.End(commitlog.ScanOptions{CheckCRC: true})
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (st *Status) add(name string, dispatched int64, err error) {
 }
 
 // readFileQueues goes by the note that comes with them, or by the checkpoint: the files themselves do not tell.
-func (st *Status) readFileQueues(l Layout) {
+func (st *Status) readFileQueues(l Layout, log *commitlog.Log) {
 	name := string(cq.KindFile) + " queues"
 	has, err := l.HasFileQueues()
 	if !has {
@@ -144,7 +144,7 @@ func (st *Status) readFileQueues(l Layout) {
 	case err == nil && note != nil:
 		st.add(name, note.phyOffset, nil)
 	case st.Checkpoint.LogicsPhysicalOffset > 0:
-		st.add(name, recordEnd(l, st.Checkpoint.LogicsPhysicalOffset), err)
+		st.add(name, recordEnd(log, st.Checkpoint.LogicsPhysicalOffset), err)
 	default:
 		st.add(name, -1, err)
 	}
@@ -167,7 +167,7 @@ func (st *Status) readRocksQueues(l Layout) {
 	st.add(name, s.DispatchFrom(), s.Close())
 }
 
-func (st *Status) readIndex(l Layout, o Options) {
+func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {
 	ix, err := index.Open(l.IndexDir(), index.Options{HashSlots: int32(o.MaxHashSlotNum), MaxEntries: int32(o.MaxIndexNum), ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -182,18 +182,13 @@ func (st *Status) readIndex(l Layout, o Options) {
 	}
 	from := ix.DispatchFrom()
 	if from >= 0 { // the start of the last message that has entries: behind it nothing may have had keys
-		from = recordEnd(l, from)
+		from = recordEnd(log, from)
 	}
 	st.add("index", from, ix.Close())
 }
 
 // recordEnd returns the end of the record at phy, phy itself when none is there.
-func recordEnd(l Layout, phy int64) int64 {
-	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{})
-	if err != nil {
-		return phy
-	}
-	defer func() { _ = log.Close() }() // only read
+func recordEnd(log *commitlog.Log, phy int64) int64 {
 	var r message.Record
 	release, err := log.Read(phy, 0, false, &r)
 	if err != nil {
