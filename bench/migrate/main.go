@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tandemq/tandemmq/bench/calibrate"
 	"github.com/tandemq/tandemmq/commitlog"
 )
 
@@ -255,21 +256,4 @@ func treeBytes(dir string) (n int64, err error) {
 }
 
 // keep appends the raw result.
-func (b *bench) keep(r result) error {
-	if b.out == "" {
-		return nil
-	}
-	line, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(b.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(line, '\n'))
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
+func (b *bench) keep(r result) error { return calibrate.AppendJSON(b.out, r) }

@@ -171,18 +171,4 @@ func (b *bench) repeat(ctx context.Context, n int, work string) (repetition, err
 }
 
 // keep appends a raw result.
-func (b *bench) keep(r record) error {
-	if b.out == "" {
-		return nil
-	}
-	line, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(b.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(line, '\n'))
-	return errors.Join(err, f.Close())
-}
+func (b *bench) keep(r record) error { return calibrate.AppendJSON(b.out, r) }
