@@ -71,10 +71,13 @@ type Appender interface {
 	//	QueueOffset >  max      *GapError; nothing of that entry is written (F5: never at the wrong slot)
 	//	queue not present       the queue begins at QueueOffset (filler below it where the format needs some)
 	//
-	// On error the entries before the failing one are stored, it and those after it are not. Nil means accepted in order
-	// and readable by this process; durable only after Flush. The error of a failed write is sticky: every later Append
-	// answers it.
+	// On error the entries before the failing one are accepted, it and those after it are not. Nil means accepted in order; what was
+	// accepted is readable by this process at the latest when AwaitReadable returns, and durable only after Flush. max above is what was accepted, whether
+	// readable yet or not. It may wait for room where units are written behind it. The error of a failed write is sticky: every later
+	// Append, AwaitReadable and Flush answers it.
 	Append(ctx context.Context, batch []Entry) error
+	// AwaitReadable returns when everything accepted before the call is readable. A store that writes as it accepts returns at once.
+	AwaitReadable(ctx context.Context) error
 	// Flush returns when everything accepted before the call is durable.
 	Flush(ctx context.Context) error
 }
@@ -99,11 +102,19 @@ type QueueEnd struct {
 	LastPhyOffset int64
 }
 
+// Dropper removes whole queues.
+type Dropper interface {
+	// DropQueue removes a queue with all its units, so that it may begin anew at any slot: used only on what is being built again,
+	// or on request. Absent queue: nil. It and other writers take turns.
+	DropQueue(ctx context.Context, k Key) error
+}
+
 // Importer is the bulk side of a store, used by migrate. One goroutine at a time.
 //
 // Between the first Import and Publish the queues being built need not be readable; what RocketMQ sees in that time is
 // at most the state before the import plus units it cannot reach.
 type Importer interface {
+	Dropper
 	// Import stores whole runs. A slot that already holds a unit is overwritten (an import may be repeated after a
 	// kill). Runs of one call are of distinct queues, in any order; over calls the runs of one queue come in ascending slot order.
 	// The first run of a queue says where the queue begins. When it returns nil the units are durable. The units are not
@@ -112,8 +123,6 @@ type Importer interface {
 	// Publish makes the queues visible with these ends, never lowering the max of a queue that is already present, and
 	// records that every record ending at or below dispatchFrom has its unit. Durable when it returns nil. Repeatable.
 	Publish(ctx context.Context, ends []QueueEnd, dispatchFrom int64) error
-	// DropQueue removes a queue with all its units: used only on a target, on request. Absent queue: nil.
-	DropQueue(ctx context.Context, k Key) error
 }
 
 // Expirer is the side of a store that retention uses while the log's beginning moves. A store that is written to by a broker implements it.

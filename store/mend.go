@@ -180,7 +180,7 @@ func (m *mending) begin(ctx context.Context, e *cq.Entry) error {
 
 // drop lets a queue begin anew at a slot, since the log does not have those before it; why says how that was found out.
 func (m *mending) drop(ctx context.Context, k cq.Key, slot int64, why error) error {
-	im, can := m.v.queues.(cq.Importer)
+	im, can := m.v.queues.(cq.Dropper)
 	if !can {
 		return fmt.Errorf("build queue %s again: the store of kind %s cannot drop it", k, m.v.queues.Kind())
 	}

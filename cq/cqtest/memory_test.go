@@ -161,6 +161,8 @@ func (s *memory) Append(_ context.Context, batch []cq.Entry) error {
 	return nil
 }
 
+func (s *memory) AwaitReadable(context.Context) error { return s.begin() }
+
 func (s *memory) Flush(context.Context) error {
 	defer s.mu.Unlock()
 	if err := s.begin(); err != nil {

@@ -53,6 +53,15 @@ func (s *Store) Append(ctx context.Context, batch []cq.Entry) error {
 	return nil
 }
 
+// AwaitReadable returns at once: a unit is readable when Append returns. The error is that of an earlier write.
+func (s *Store) AwaitReadable(ctx context.Context) error {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	s.endWrite()
+	return nil
+}
+
 // maxSlot bounds the slots, so that byte positions of whole files stay in range.
 const maxSlot = math.MaxInt64/unitBytes - 1<<32
 

@@ -126,6 +126,15 @@ func (s *Store) Append(ctx context.Context, entries []cq.Entry) error {
 	return s.commitLocked(st)
 }
 
+// AwaitReadable returns at once: a unit is readable when Append returns. The error is that of an earlier write.
+func (s *Store) AwaitReadable(ctx context.Context) error {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	s.write.Unlock()
+	return nil
+}
+
 // stageLocked adds one entry to the stage.
 func (s *Store) stageLocked(st *stage, e *cq.Entry, last int32) (int32, error) {
 	i, err := s.group(st, e.Key, last)

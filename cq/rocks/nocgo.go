@@ -65,6 +65,9 @@ func (*Store) Compact(context.Context, func(writtenBytes, totalBytes int64)) err
 // Append answers cq.ErrNoRocksDB.
 func (*Store) Append(context.Context, []cq.Entry) error { return cq.ErrNoRocksDB }
 
+// AwaitReadable answers cq.ErrNoRocksDB.
+func (*Store) AwaitReadable(context.Context) error { return cq.ErrNoRocksDB }
+
 // Flush answers cq.ErrNoRocksDB.
 func (*Store) Flush(context.Context) error { return cq.ErrNoRocksDB }
 
