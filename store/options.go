@@ -173,6 +173,18 @@ type Options struct {
 	// ReadUnCommitted dispatches messages that are not confirmed: under SYNC_FLUSH before they are durable. Default false.
 	ReadUnCommitted bool `prop:"readUnCommitted"`
 
+	// MaxTransferCountOnMessageInMemory and MaxTransferBytesOnMessageInMemory bound the messages of one Get, and their bytes, while they are taken to be in memory.
+	// Defaults 32 and 262144. The first message comes whatever its size.
+	MaxTransferCountOnMessageInMemory int `prop:"maxTransferCountOnMessageInMemory,live"`
+	MaxTransferBytesOnMessageInMemory int `prop:"maxTransferBytesOnMessageInMemory,live"`
+	// MaxTransferCountOnMessageInDisk and MaxTransferBytesOnMessageInDisk do the same for messages on disk. Defaults 8 and 65536.
+	MaxTransferCountOnMessageInDisk int `prop:"maxTransferCountOnMessageInDisk,live"`
+	MaxTransferBytesOnMessageInDisk int `prop:"maxTransferBytesOnMessageInDisk,live"`
+	// AccessMessageInMemoryMaxRatio is the part of the machine's memory, in percent, that the newest bytes of the log are taken to fill. Default 40.
+	AccessMessageInMemoryMaxRatio int `prop:"accessMessageInMemoryMaxRatio,live"`
+	// MaxFilterMessageSize bounds how many units of a queue one Get looks at, in bytes of file units of 20, if it is not asked for more messages. Default 16000.
+	MaxFilterMessageSize int `prop:"maxFilterMessageSize,live"`
+
 	// DeleteWhen lists the hours of the day, local time, separated by ';', in which expired log files are removed. Default "04". Each counts from
 	// its beginning to its end.
 	DeleteWhen string `prop:"deleteWhen,live"`
@@ -288,6 +300,13 @@ func DefaultOptions() Options {
 		MessageIndexEnable:                true,
 		MaxHashSlotNum:                    5_000_000,
 		MaxIndexNum:                       20_000_000,
+
+		MaxTransferCountOnMessageInMemory: 32,
+		MaxTransferBytesOnMessageInMemory: 262144,
+		MaxTransferCountOnMessageInDisk:   8,
+		MaxTransferBytesOnMessageInDisk:   65536,
+		AccessMessageInMemoryMaxRatio:     40,
+		MaxFilterMessageSize:              16000,
 
 		DeleteWhen:                       "04",
 		FileReservedTime:                 72,

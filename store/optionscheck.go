@@ -61,6 +61,12 @@ func (o *Options) Validate() error {
 	between("mappedFileSizeConsumeQueue", o.MappedFileSizeConsumeQueue, 20, 1<<30)
 	between("maxHashSlotNum", int64(o.MaxHashSlotNum), 1, math.MaxInt32/4)
 	between("maxIndexNum", int64(o.MaxIndexNum), 2, math.MaxInt32/20)
+	between("maxTransferCountOnMessageInMemory", int64(o.MaxTransferCountOnMessageInMemory), 1, math.MaxInt32)
+	between("maxTransferBytesOnMessageInMemory", int64(o.MaxTransferBytesOnMessageInMemory), 0, math.MaxInt32)
+	between("maxTransferCountOnMessageInDisk", int64(o.MaxTransferCountOnMessageInDisk), 1, math.MaxInt32)
+	between("maxTransferBytesOnMessageInDisk", int64(o.MaxTransferBytesOnMessageInDisk), 0, math.MaxInt32)
+	between("accessMessageInMemoryMaxRatio", int64(o.AccessMessageInMemoryMaxRatio), 0, 100)
+	between("maxFilterMessageSize", int64(o.MaxFilterMessageSize), 0, math.MaxInt32)
 	between("fileReservedTime", int64(o.FileReservedTime), 0, maxReservedHours)
 	between("deleteFileBatchMax", int64(o.DeleteFileBatchMax), 1, math.MaxInt32)
 	between("diskMaxUsedSpaceRatio", int64(o.DiskMaxUsedSpaceRatio), 10, 95)           // as above

@@ -40,6 +40,9 @@ type Store struct {
 	views   *views // nil: nothing is dispatched
 	putters sync.Pool
 
+	memory     memoryBytes
+	strayUnits atomic.Int64 // units whose record is not a message of their queue, as met by readers
+
 	closed     atomic.Bool
 	closeOnce  sync.Once
 	closeErr   error
@@ -61,7 +64,7 @@ func newStore(o Options) *Store {
 	s := &Store{
 		o: o, fs: o.FS, logger: o.Logger, flags: new(RunningFlags),
 		syncFlush: o.FlushDiskType == SyncFlush, maxRecord: o.MappedFileSizeCommitLog - message.BlankHeaderSize,
-		offsets: newOffsetTable(o.TopicQueueLockNum), catchUpSaveBytes: catchUpSaveBytes,
+		offsets: newOffsetTable(o.TopicQueueLockNum), memory: machineMemory(), catchUpSaveBytes: catchUpSaveBytes,
 	}
 	if s.fs == nil {
 		s.fs = mmap.OS

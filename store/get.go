@@ -1,0 +1,270 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// Filter decides which messages of a queue a reader gets. Both are called by the goroutine of Get; nil accepts everything.
+type Filter struct {
+	// Unit is asked first, with the tags code that the queue has: the hash of the tags, or a value for which cq.IsExtAddress holds where
+	// nothing is known and the answer should be yes.
+	Unit func(tagsCode int64) bool
+	// Record is asked about what Unit accepted. The record's slices are those of the log.
+	Record func(r *message.Record) bool
+}
+
+// GetRequest is what Get is asked.
+type GetRequest struct {
+	Topic   string
+	QueueID int32
+	// Offset is the queue offset of the first message wanted.
+	Offset int64
+	// MaxMessages is how many messages are wanted at most; at least 1.
+	MaxMessages int
+	// MaxBytes bounds the bytes of their records together; 0: nothing but the limits of Options (maxTransfer…). The first message comes whatever its size.
+	MaxBytes int
+	// Filter says which ones. nil: all.
+	Filter *Filter
+}
+
+// Bounds of MaxBytes. Source: DefaultMessageStore.getMessage, 5.5.0.
+const (
+	minPullBytes = 100
+	maxPullBytes = 128 << 20
+)
+
+// getBatch is how many units are read at once.
+const getBatch = 64
+
+// Get reads messages of a queue, from an offset on, into res, which it releases first; the caller releases it when it is done with the messages. The bytes are those of the
+// log, not copied. It answers with a status and never makes a queue, or anything else (W17).
+//
+// The work of a call is bounded, whatever a filter refuses: NextOffset says where to go on, and is always in [MinOffset, MaxOffset] unless the store is
+// a SLAVE.
+//
+// A unit whose record is not there, or is not a message of the queue, is stepped over: the record has expired, or was lost and its place filled.
+//
+// The error is ErrClosed, ErrBatchQueue, or that of a queue or log that cannot be read, with file or row. res then has no messages.
+//
+// Source: DefaultMessageStore.getMessage, 5.5.0.
+func (s *Store) Get(req *GetRequest, res *GetResult) error {
+	res.Release()
+	switch {
+	case s.closed.Load():
+		return ErrClosed
+	case s.views == nil:
+		return errors.New("get messages: the store was opened without consume queues (buildConsumeQueues=false)")
+	case !s.flags.CanRead():
+		return fmt.Errorf("get messages: %w", s.flagsError())
+	case s.isBatchTopic(req.Topic):
+		return fmt.Errorf("get messages of %s: %w", req.Topic, ErrBatchQueue)
+	}
+	q, ok := s.views.queues.Queue(cq.Key{Topic: req.Topic, QueueID: req.QueueID})
+	if !ok {
+		if s.closed.Load() {
+			return ErrClosed
+		}
+		res.Status, res.NextOffset = GetNoQueue, s.corrected(req.Offset, 0)
+		return nil
+	}
+	b, err := q.Bounds()
+	if err != nil {
+		return fmt.Errorf("get messages of %s: %w", q.Key(), s.closedOr(err))
+	}
+	res.MinOffset, res.MaxOffset = b.Min, b.Max
+	switch at := req.Offset; {
+	case b.Max == 0:
+		res.Status, res.NextOffset = GetQueueEmpty, s.corrected(at, 0)
+	case at < b.Min:
+		res.Status, res.NextOffset = GetOffsetTooSmall, s.corrected(at, b.Min)
+	case at == b.Max:
+		res.Status, res.NextOffset = GetOffsetOverflowOne, at
+	case at > b.Max:
+		res.Status, res.NextOffset = GetOffsetOverflowBadly, s.corrected(at, b.Max)
+	default:
+		g := getter{s: s, req: req, res: res, queue: q, log: s.writer.Log(), light: q.Key().IsLMQ()}
+		if err := commitlog.GuardFault(g.scan); err != nil {
+			res.Release()
+			res.MinOffset, res.MaxOffset = b.Min, b.Max
+			return fmt.Errorf("get messages of %s: %w", q.Key(), s.closedOr(err))
+		}
+	}
+	return nil
+}
+
+// ErrBatchQueue is why messages of a topic with batch queues cannot be read.
+var ErrBatchQueue = errors.New("batch queues are not supported")
+
+// corrected is the offset that a reader is sent to. A SLAVE may be behind what its reader has seen of the master, and does not send it back.
+//
+// Source: DefaultMessageStore.nextOffsetCorrection, 5.5.0, without offsetCheckInSlave.
+func (s *Store) corrected(asked, next int64) int64 {
+	if s.o.BrokerRole == Slave {
+		return asked
+	}
+	return next
+}
+
+// closedOr tells a store that is closed from one that fails.
+func (s *Store) closedOr(err error) error {
+	if s.closed.Load() && (errors.Is(err, cq.ErrClosed) || errors.Is(err, commitlog.ErrClosed)) {
+		return ErrClosed
+	}
+	return err
+}
+
+// getter is one scan of a queue.
+type getter struct {
+	s     *Store
+	req   *GetRequest
+	res   *GetResult
+	queue cq.Queue
+	log   *commitlog.Log
+	light bool
+
+	logEnd  int64
+	inMem   int64 // records at or above it are taken to be in memory
+	scanned int64 // units looked at
+	last    int64 // physical offset of the last unit looked at, 0 for none
+	record  message.Record
+}
+
+// scan collects messages until a limit is reached.
+func (g *getter) scan() error {
+	o, res := &g.s.o, g.res
+	g.logEnd = g.log.EndOffset()
+	g.inMem = g.logEnd - g.s.memory.share(o.AccessMessageInMemoryMaxRatio)
+	res.Status, res.NextOffset = GetOffsetFoundNull, g.req.Offset
+	limit := max(int64(o.MaxFilterMessageSize)/unitBytes, int64(g.req.MaxMessages), 1)
+	for full := false; !full && g.scanned < limit && res.NextOffset < res.MaxOffset; {
+		units := res.units[:min(int64(len(res.units)), limit-g.scanned, res.MaxOffset-res.NextOffset, int64(max(g.wanted(), 8)))]
+		n, err := g.queue.Read(res.NextOffset, units)
+		var outside *cq.RangeError
+		switch {
+		case errors.As(err, &outside): // expired meanwhile, or cut
+			if outside.Max <= res.NextOffset {
+				return nil
+			}
+			n = 0
+		case err != nil:
+			return err
+		}
+		if n == 0 { // a hole
+			g.scanned++
+			res.NextOffset++
+			continue
+		}
+		if full, err = g.take(units[:n]); err != nil {
+			return err
+		}
+	}
+	g.note()
+	return nil
+}
+
+// wanted is how many messages are still to come.
+func (g *getter) wanted() int { return g.req.MaxMessages - len(g.res.Messages) }
+
+// unitBytes is the length of a unit in files, which maxFilterMessageSize counts in.
+const unitBytes = 20
+
+// take looks at units of consecutive slots from res.NextOffset on. full tells that the scan is over.
+func (g *getter) take(units []cq.Unit) (full bool, err error) {
+	res := g.res
+	for i := range units {
+		u := &units[i]
+		if g.full(u) {
+			return true, nil
+		}
+		g.scanned++
+		g.last = u.PhyOffset
+		slot := res.NextOffset
+		res.NextOffset++
+		if f := g.req.Filter; f != nil && f.Unit != nil && !f.Unit(u.TagsCode) {
+			g.nothing(GetNoMatchedMessage)
+			continue
+		}
+		b, err := g.log.Select(u.PhyOffset, u.Size, &res.held)
+		if err != nil {
+			var gone *commitlog.RangeError
+			if !errors.As(err, &gone) {
+				return true, err
+			}
+			g.nothing(GetMessageWasRemoving)
+			continue
+		}
+		if !g.ours(b, u) {
+			g.s.strayUnits.Add(1)
+			g.nothing(GetMessageWasRemoving)
+			continue
+		}
+		if f := g.req.Filter; f != nil && f.Record != nil && !f.Record(&g.record) {
+			g.nothing(GetNoMatchedMessage)
+			continue
+		}
+		res.Status = GetFound
+		res.Messages = append(res.Messages, Message{Record: b, QueueOffset: slot, PhyOffset: u.PhyOffset})
+		res.Bytes += len(b)
+	}
+	return false, nil
+}
+
+// nothing sets the status of a scan that has found nothing so far.
+func (g *getter) nothing(status GetStatus) {
+	if len(g.res.Messages) == 0 {
+		g.res.Status = status
+	}
+}
+
+// full tells whether a message more would be too many.
+//
+// Source: DefaultMessageStore.isTheBatchFull, 5.5.0.
+func (g *getter) full(u *cq.Unit) bool {
+	n, bytes := len(g.res.Messages), g.res.Bytes
+	if n == 0 {
+		return false
+	}
+	if n+1 > g.req.MaxMessages {
+		return true
+	}
+	most := maxPullBytes
+	if g.req.MaxBytes > 0 {
+		most = min(max(g.req.MaxBytes, minPullBytes), maxPullBytes)
+	}
+	o := &g.s.o
+	count, limit := o.MaxTransferCountOnMessageInDisk, o.MaxTransferBytesOnMessageInDisk
+	if u.PhyOffset >= g.inMem {
+		count, limit = o.MaxTransferCountOnMessageInMemory, o.MaxTransferBytesOnMessageInMemory
+	}
+	bytes += int(u.Size)
+	return bytes > most || bytes > limit || n >= count
+}
+
+// ours tells whether the bytes of a unit are a message of the queue. A log that was mended has other records where some were lost.
+func (g *getter) ours(b []byte, u *cq.Unit) bool {
+	r := &g.record
+	if r.Decode(b, false) != nil || r.TotalSize != u.Size || r.PhyOffset != u.PhyOffset {
+		return false
+	}
+	if !g.light || string(r.Topic) == g.req.Topic {
+		return r.QueueID == g.req.QueueID && string(r.Topic) == g.req.Topic
+	}
+	found := false
+	r.MultiDispatch(func(queue []byte, _ int32, _ int64, _ bool) bool {
+		found = string(queue) == g.req.Topic
+		return !found
+	})
+	return found
+}
+
+// note says how far the reader is behind the log.
+func (g *getter) note() {
+	behind := g.logEnd - g.last
+	g.res.BehindBytes = behind
+	g.res.SuggestSlave = behind > g.s.memory.share(g.s.o.AccessMessageInMemoryMaxRatio)
+}
