@@ -291,6 +291,16 @@ func BlankSize(b []byte) (size int32, ok bool) {
 	return size, size >= BlankHeaderSize
 }
 
+// RecordSize returns the length in bytes that the record at the beginning of b says to have; false when no record begins there. Of b only the first BlankHeaderSize
+// bytes are looked at.
+func RecordSize(b []byte) (size int32, ok bool) {
+	if len(b) < BlankHeaderSize {
+		return 0, false
+	}
+	size, magic := int32(binary.BigEndian.Uint32(b)), int32(binary.BigEndian.Uint32(b[atMagic:]))
+	return size, size >= MinRecordSize && (magic == MagicV1 || magic == MagicV2)
+}
+
 // checksum is the checksum the format uses throughout: CRC-32 (IEEE) without its top bit.
 func checksum(b []byte) int32 { return int32(crc32.ChecksumIEEE(b) & bodyCRCMask) }
 

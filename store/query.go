@@ -1,0 +1,180 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/index"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// QueryRequest says which messages are looked for.
+type QueryRequest struct {
+	Topic string
+	Key   string
+	// Type is the kind of key. 0: one of KEYS, or the unique key.
+	Type index.Type
+	// Max is how many are wanted at most; 0: MaxQueryResults, which bounds it.
+	Max int
+	// BeginMs and EndMs bound the store time in ms, both included. EndMs 0: no bound.
+	BeginMs, EndMs int64
+}
+
+// MaxQueryResults is how many messages a Query answers at most. Source: MessageStoreConfig.maxMsgsNumBatch, 5.5.0.
+const MaxQueryResults = 64
+
+// maxQuerySteps bounds how many entries of the index one Query looks at: some seconds of work.
+const maxQuerySteps = 50_000_000
+
+// QueryResult is the answer of Query. The zero value is ready to be used, by one goroutine at a time, any number of times.
+type QueryResult struct {
+	// Messages are in the order of the log, until Release. Their QueueOffset is that of the record.
+	Messages []Message
+	Bytes    int
+	// IndexedTo is the physical offset up to which messages are in the index: one behind it may be in the log and not be found yet.
+	// -1 when nothing is.
+	IndexedTo int64
+	// Answer says how it was found: files and entries looked at, hits that were turned down. Its LastMs and LastPhyOffset are what clients are told.
+	Answer index.Answer
+
+	held commitlog.Held
+}
+
+// Release lets go of the messages. Idempotent.
+func (r *QueryResult) Release() {
+	r.held.Release()
+	clear(r.Messages)
+	r.Messages, r.Bytes, r.IndexedTo, r.Answer = r.Messages[:0], 0, -1, index.Answer{}
+}
+
+// ErrNoIndex is what Query answers where there is no index.
+var ErrNoIndex = errors.New("the store has no message index")
+
+// Query looks for the newest messages of a topic by key, into res, which it releases first. The index has hashes only: each message answered was compared with its
+// record, topic, key and time, so what merely has the same hash is not answered, and does not count (I7).
+//
+// An index that lags, is built again or cannot be read is no reason for queues or puts to wait. Errors: ErrClosed; ErrNoIndex, where messageIndexEnable is off or the
+// index could not be opened; that of an index that cannot be read.
+//
+// Source: DefaultMessageStore.queryMessage, 5.5.0, which answers by hash.
+func (s *Store) Query(req QueryRequest, res *QueryResult) error {
+	res.Release()
+	switch {
+	case s.closed.Load():
+		return ErrClosed
+	case !s.flags.CanRead():
+		return fmt.Errorf("query messages: %w", s.flagsError())
+	case s.views == nil || s.views.index == nil:
+		return ErrNoIndex
+	}
+	q := querier{log: s.writer.Log(), index: s.views.index.index, req: req, res: res}
+	res.IndexedTo = s.views.index.follow.from.Load()
+	if err := q.run(); err != nil {
+		res.Release()
+		if s.closed.Load() {
+			return ErrClosed
+		}
+		return fmt.Errorf("query messages of %s by key %q: %w", req.Topic, req.Key, err)
+	}
+	return nil
+}
+
+// querier looks up one key.
+type querier struct {
+	log    *commitlog.Log
+	index  *index.Index
+	req    QueryRequest
+	res    *QueryResult
+	record message.Record
+	failed error // what kept a hit from being compared
+}
+
+func (q *querier) run() (err error) {
+	req, res := &q.req, q.res
+	most := MaxQueryResults
+	if req.Max > 0 {
+		most = min(req.Max, most)
+	}
+	if req.EndMs == 0 {
+		req.EndMs = math.MaxInt64
+	}
+	res.Answer, err = q.index.Query(index.Query{
+		Topic: req.Topic, Key: req.Key, Type: req.Type, Max: most, BeginMs: req.BeginMs, EndMs: req.EndMs, MaxSteps: maxQuerySteps,
+	}, q.accept)
+	if err = errors.Join(err, q.failed); err != nil {
+		return err
+	}
+	slices.SortFunc(res.Messages, func(a, b Message) int { return int(min(max(a.PhyOffset-b.PhyOffset, -1), 1)) })
+	return nil
+}
+
+// accept decides by the record whether a hit is one, and keeps it.
+func (q *querier) accept(phy int64) bool {
+	if q.failed != nil {
+		return false
+	}
+	var b []byte
+	err := commitlog.GuardFault(func() (err error) {
+		b, err = q.hit(phy)
+		return err
+	})
+	var gone *commitlog.RangeError
+	switch {
+	case errors.As(err, &gone): // expired, or not written
+		return false
+	case err != nil:
+		q.failed = err
+		return false
+	case b == nil:
+		return false
+	}
+	q.res.Messages = append(q.res.Messages, Message{Record: b, QueueOffset: q.record.QueueOffset, PhyOffset: phy})
+	q.res.Bytes += len(b)
+	return true
+}
+
+// hit returns the record at phy if it is what is looked for, nil otherwise.
+func (q *querier) hit(phy int64) ([]byte, error) {
+	head, err := q.log.Select(phy, message.BlankHeaderSize, &q.res.held)
+	if err != nil {
+		return nil, err
+	}
+	size, ok := message.RecordSize(head)
+	if !ok {
+		return nil, nil
+	}
+	b, err := q.log.Select(phy, size, &q.res.held)
+	if err != nil {
+		return nil, err
+	}
+	r := &q.record
+	if r.Decode(b, false) != nil || r.PhyOffset != phy || string(r.Topic) != q.req.Topic {
+		return nil, nil
+	}
+	if r.StoreTimestampMs < q.req.BeginMs || r.StoreTimestampMs > q.req.EndMs || !hasKey(r, q.req.Key, q.req.Type) {
+		return nil, nil
+	}
+	return b, nil
+}
+
+// hasKey tells whether a record has a key of a type.
+func hasKey(r *message.Record, key string, t index.Type) bool {
+	if t == index.TypeTag {
+		tags, ok := r.Property(message.PropertyTags)
+		return ok && string(tags) == key
+	}
+	if unique, ok := r.Property(message.PropertyUniqKey); ok && string(unique) == key {
+		return true
+	}
+	keys, _ := r.Property(message.PropertyKeys)
+	for word := range bytes.SplitSeq(keys, []byte(" ")) {
+		if len(word) > 0 && string(word) == key {
+			return true
+		}
+	}
+	return false
+}
