@@ -13,27 +13,76 @@ import (
 // made to share a slot; a repeated entry beyond this does no harm, because a query answers it once.
 const maxDuplicateSteps = 64
 
-// Append adds the keys of a batch, which is in physical order, and keeps no reference to it. It may be fed again what it was fed
-// before: of each message every hash is added once.
+// Batch is what the index is told of some messages, in physical order: their places and the hashes of their keys. Hashing is done as they are added, which any one
+// goroutine may do while another appends a batch before it. The zero value is empty.
+type Batch struct {
+	messages []batched
+	hashes   []int32
+
+	topic     []byte // the last one hashed
+	topicHash int32
+}
+
+// batched is a message and where its hashes end.
+type batched struct {
+	phy, storeMs int64
+	size         int32
+	hashes       int32
+}
+
+// Add adds a message and keeps no reference to it. Rolled back transactions have no entries.
+func (b *Batch) Add(r *message.DispatchRequest) {
+	if r.SysFlag&message.FlagTransactionMask != message.TransactionRollback {
+		if b.topic == nil || string(b.topic) != string(r.Topic) {
+			b.topic = append(b.topic[:0], r.Topic...)
+			b.topicHash = hashTopic(r.Topic)
+		}
+		b.hashes = appendKeys(b.hashes, r, b.topicHash)
+	}
+	b.messages = append(b.messages, batched{r.PhyOffset, r.StoreTimestampMs, r.Size, int32(len(b.hashes))})
+}
+
+// Len returns how many messages are in the batch.
+func (b *Batch) Len() int { return len(b.messages) }
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() { b.messages, b.hashes = b.messages[:0], b.hashes[:0] }
+
+// Append adds the keys of a batch, which is in physical order, and keeps no reference to it; see AppendBatch.
+func (x *Index) Append(batch []message.DispatchRequest) error {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	x.own.Reset()
+	for i := range batch {
+		x.own.Add(&batch[i])
+	}
+	return x.appendLocked(&x.own)
+}
+
+// AppendBatch adds the keys of a batch, and keeps no reference to it. It may be fed again what it was fed before: of each message every hash is added once.
 //
 //	PhyOffset <  that of the last message that has entries   nothing is added
 //	PhyOffset == it                                          the keys whose hashes are not there yet are added
 //	PhyOffset >  it                                          every key is added, a hash that occurs twice once
 //
-// Rolled back transactions have no entries. When it returns nil all is visible to queries; durable after Flush.
+// When it returns nil all is visible to queries; durable after Flush.
 //
 // On error the messages before the failing one are in the index, it may be in part, those after it are not; the same batch can be
 // tried again. Errors: ErrClosed, ErrReadOnly; a full disk, which matches syscall.ENOSPC or mmap.ErrFault; ErrFailed, which sticks.
 //
 // Source: IndexService.buildIndex, IndexFile.putKey, 5.5.0, where the last message is added again by a repeated dispatch, and a
 // word repeated in KEYS as well.
-func (x *Index) Append(batch []message.DispatchRequest) error {
+func (x *Index) AppendBatch(b *Batch) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
+	return x.appendLocked(b)
+}
+
+func (x *Index) appendLocked(b *Batch) error {
 	if err := x.writable(); err != nil {
 		return err
 	}
-	return mmap.GuardFault(func() error { return x.add(batch) })
+	return mmap.GuardFault(func() error { return x.add(b) })
 }
 
 // writable answers what keeps the index from being changed. Caller holds writing.
@@ -55,66 +104,45 @@ func (x *Index) fail(err error) error {
 	return x.failed
 }
 
-// ahead is the keys to be added next. Their slots lie anywhere in 20 MB, so that each would be waited for; looked at one after the
-// other beforehand, they arrive together (twice as many entries a second).
-type ahead struct {
-	n    int
-	keys [256]struct {
-		hash int32
-		of   int // index of the message in the batch
-	}
-}
+// aheadKeys is how many slots are looked at before entries are added. They lie anywhere in 20 MB, so that each would be waited for; looked at one after the
+// other, they arrive together (twice as many entries a second).
+const aheadKeys = 256
 
 // add adds the keys of a batch. Caller holds writing.
-func (x *Index) add(batch []message.DispatchRequest) error {
-	x.ahead.n = 0
+func (x *Index) add(b *Batch) error {
 	newest, end := x.last.phy, x.indexed
-	for i := range batch {
-		r := &batch[i]
-		if r.PhyOffset < newest {
+	at, seen := int32(0), int32(0) // hashes of the messages so far, and of those whose slots were looked at
+	for i := range b.messages {
+		m := &b.messages[i]
+		from := at
+		at = m.hashes
+		if m.phy < newest {
 			x.skipped.Add(1)
 			continue
 		}
-		newest, end = r.PhyOffset, max(end, r.PhyOffset+int64(r.Size))
-		if r.SysFlag&message.FlagTransactionMask == message.TransactionRollback {
-			continue
-		}
-		err := eachKey(r, func(hash int32) error {
-			k := &x.ahead.keys[x.ahead.n]
-			k.hash, k.of = hash, i
-			if x.ahead.n++; x.ahead.n < len(x.ahead.keys) {
-				return nil
+		newest, end = m.phy, max(end, m.phy+int64(m.size))
+		for _, hash := range b.hashes[from:at] {
+			if from++; from > seen {
+				seen = min(from+aheadKeys, int32(len(b.hashes)))
+				x.lookAhead(b.hashes[from-1 : seen])
 			}
-			return x.drain(batch)
-		})
-		if err != nil {
-			return err
+			if err := x.addKey(hash, m.phy, m.storeMs); err != nil {
+				return err
+			}
 		}
-	}
-	if err := x.drain(batch); err != nil {
-		return err
 	}
 	x.indexed = end
 	return nil
 }
 
-// drain adds the keys ahead.
-func (x *Index) drain(batch []message.DispatchRequest) error {
-	keys := x.ahead.keys[:x.ahead.n]
-	x.ahead.n = 0
+// lookAhead brings the slots of the hashes into the cache.
+func (x *Index) lookAhead(hashes []int32) {
 	if n := len(x.files); n > 0 {
 		f := x.files[n-1]
-		for i := range keys {
-			f.slot(keys[i].hash % f.slots)
+		for _, hash := range hashes {
+			f.slot(hash % f.slots)
 		}
 	}
-	for i := range keys {
-		r := &batch[keys[i].of]
-		if err := x.addKey(keys[i].hash, r.PhyOffset, r.StoreTimestampMs); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // addKey adds an entry of a message unless it is there. Caller holds writing.

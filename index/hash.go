@@ -46,16 +46,13 @@ func HashKey(topic, key []byte, t Type) int32 {
 	return keyHash(message.HashUTF16(h, key))
 }
 
-// eachKey yields the hashes under which a message is looked up, in the order in which RocketMQ adds them: the unique key, the
-// words of KEYS, the tags. It stops at the first error of put and returns it.
+// appendKeys appends the hashes under which a message is looked up, in the order in which RocketMQ adds them: the unique key, the
+// words of KEYS, the tags. topicHash is that of its topic.
 //
 // Source: IndexService.buildIndex, 5.5.0.
-func eachKey(r *message.DispatchRequest, put func(hash int32) error) error {
-	topic := hashTopic(r.Topic)
+func appendKeys(dst []int32, r *message.DispatchRequest, topicHash int32) []int32 {
 	if r.UniqKey != nil {
-		if err := put(keyHash(message.HashUTF16(topic, r.UniqKey))); err != nil {
-			return err
-		}
+		dst = append(dst, keyHash(message.HashUTF16(topicHash, r.UniqKey)))
 	}
 	for keys := r.Keys; len(keys) > 0; {
 		n := bytes.IndexByte(keys, ' ')
@@ -65,15 +62,12 @@ func eachKey(r *message.DispatchRequest, put func(hash int32) error) error {
 		} else {
 			word, keys = keys[:n], keys[n+1:]
 		}
-		if len(word) == 0 {
-			continue
-		}
-		if err := put(keyHash(message.HashUTF16(topic, word))); err != nil {
-			return err
+		if len(word) > 0 {
+			dst = append(dst, keyHash(message.HashUTF16(topicHash, word)))
 		}
 	}
-	if tags, ok := message.FindProperty(r.Properties, message.PropertyTags); ok && len(tags) > 0 {
-		return put(keyHash(message.HashUTF16(hashTagPrefix(topic), tags)))
+	if len(r.Tags) > 0 {
+		dst = append(dst, keyHash(message.HashUTF16(hashTagPrefix(topicHash), r.Tags)))
 	}
-	return nil
+	return dst
 }

@@ -43,7 +43,7 @@ func keyed(phy, storeMs int64, uniq, keys, tags string) message.DispatchRequest 
 		r.UniqKey = []byte(uniq)
 	}
 	if tags != "" {
-		r.Properties = message.AppendProperty(nil, message.PropertyTags, tags)
+		r.Tags = []byte(tags)
 	}
 	return r
 }

@@ -33,7 +33,7 @@ type Index struct {
 	// The rest is guarded by writing.
 	failed    error
 	last      lastMessage
-	ahead     ahead
+	own       Batch // of Append
 	indexed   int64 // phyOffset of the end of what Append was given
 	flushedTo int64 // the latest end that a caller may have put down as flushed
 

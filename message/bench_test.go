@@ -155,3 +155,23 @@ func BenchmarkProperties(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkDispatchRequest is what the index is told of a record, and the part of it that a queue is told.
+func BenchmarkDispatchRequest(b *testing.B) {
+	m := benchMessage(b, 1024)
+	raw, err := m.AppendTo(nil)
+	require.NoError(b, err)
+	var r Record
+	require.NoError(b, r.Decode(raw, false))
+	b.Run("op=request", func(b *testing.B) {
+		for b.Loop() {
+			d := r.DispatchRequest(nil)
+			sinkInt += d.TagsCode
+		}
+	})
+	b.Run("op=tags", func(b *testing.B) {
+		for b.Loop() {
+			sinkInt += r.TagsCode(nil)
+		}
+	})
+}

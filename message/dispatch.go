@@ -20,22 +20,27 @@ func (r *Record) TagsCode(levels *DelayLevels) int64 {
 
 // tagsCode is TagsCode and tells whether DELAY, if it mattered, could be parsed.
 func (r *Record) tagsCode(levels *DelayLevels) (code int64, delayOK bool) {
-	delayOK = true
-	if string(r.Topic) == TopicSchedule {
-		if v, has := r.Property(PropertyDelay); has {
-			var level int64
-			if level, delayOK = parseJavaInt(v, 32); delayOK {
-				if levels == nil {
-					levels = defaultDelayLevels
-				}
-				if level > 0 && levels.Max() > 0 {
-					return r.StoreTimestampMs + levels.Delay(int(level)).Milliseconds(), true
-				}
-			}
-		}
-	}
 	tags, _ := r.Property(PropertyTags)
-	return TagsHash(tags), delayOK
+	if string(r.Topic) != TopicSchedule {
+		return TagsHash(tags), true
+	}
+	delay, _ := r.Property(PropertyDelay)
+	return r.delayedCode(levels, tags, delay)
+}
+
+// delayedCode is the code of a record of SCHEDULE_TOPIC_XXXX with these values of TAGS and DELAY.
+func (r *Record) delayedCode(levels *DelayLevels, tags, delay []byte) (code int64, delayOK bool) {
+	if delay == nil {
+		return TagsHash(tags), true
+	}
+	level, ok := parseJavaInt(delay, 32)
+	if levels == nil {
+		levels = defaultDelayLevels
+	}
+	if ok && level > 0 && levels.Max() > 0 {
+		return r.StoreTimestampMs + levels.Delay(int(level)).Milliseconds(), true
+	}
+	return TagsHash(tags), ok
 }
 
 // DispatchRequest is what the views of the log (consume queues, index) are told about a record. Its slices alias the record.
@@ -51,6 +56,7 @@ type DispatchRequest struct {
 	QueueOffset      int64
 	Keys             []byte // KEYS, nil when absent
 	UniqKey          []byte // UNIQ_KEY, nil when absent
+	Tags             []byte // TAGS, nil when absent
 	SysFlag          int32
 
 	PreparedTransactionOffset int64
@@ -82,19 +88,21 @@ func (r *Record) DispatchRequest(levels *DelayLevels) DispatchRequest {
 		MsgBaseOffset:             r.QueueOffset,
 		BatchSize:                 1,
 	}
-	d.Keys, _ = r.Property(PropertyKeys)
-	d.UniqKey, _ = r.Property(PropertyUniqKey)
-	var ok bool
-	if d.TagsCode, ok = r.tagsCode(levels); !ok {
-		d.BadProperty = PropertyDelay
+	p := scanDispatched(r.Properties)
+	d.Keys, d.UniqKey, d.Tags = p.keys, p.uniqKey, p.tags
+	if string(r.Topic) != TopicSchedule {
+		d.TagsCode = TagsHash(p.tags)
+	} else {
+		var ok bool
+		if d.TagsCode, ok = r.delayedCode(levels, p.tags, p.delay); !ok {
+			d.BadProperty = PropertyDelay
+		}
 	}
-	num, hasNum := r.Property(PropertyInnerNum)
-	base, hasBase := r.Property(PropertyInnerBase)
-	if !hasNum || !hasBase {
+	if p.innerNum == nil || p.innerBase == nil {
 		return d
 	}
-	n, numOK := parseJavaInt(num, 16)
-	b, baseOK := parseJavaInt(base, 64)
+	n, numOK := parseJavaInt(p.innerNum, 16)
+	b, baseOK := parseJavaInt(p.innerBase, 64)
 	switch {
 	case !numOK:
 		d.BadProperty = PropertyInnerNum
@@ -104,6 +112,45 @@ func (r *Record) DispatchRequest(levels *DelayLevels) DispatchRequest {
 		d.BatchSize, d.MsgBaseOffset = int16(n), b
 	}
 	return d
+}
+
+// dispatched are the values that dispatch asks for, nil where Property would not find one.
+type dispatched struct{ keys, uniqKey, tags, delay, innerNum, innerBase []byte }
+
+// scanDispatched finds them in one pass, by the rules of Property.
+func scanDispatched(properties []byte) (d dispatched) {
+	for p := properties; len(p) > 0; {
+		e := p
+		if i := bytes.IndexByte(p, propertySeparator); i >= 0 {
+			e, p = p[:i], p[i+1:]
+		} else {
+			p = nil
+		}
+		if len(e) == 0 {
+			continue
+		}
+		switch e[0] { // every name that is looked for has one of these
+		case PropertyKeys[0]:
+			keepValue(&d.keys, e, PropertyKeys)
+		case PropertyUniqKey[0]:
+			keepValue(&d.uniqKey, e, PropertyUniqKey)
+		case PropertyTags[0]:
+			keepValue(&d.tags, e, PropertyTags)
+		case PropertyDelay[0]:
+			keepValue(&d.delay, e, PropertyDelay)
+		case PropertyInnerNum[0]:
+			keepValue(&d.innerNum, e, PropertyInnerNum)
+			keepValue(&d.innerBase, e, PropertyInnerBase)
+		}
+	}
+	return d
+}
+
+// keepValue takes the value of the element e if it has that name, which holds no separator.
+func keepValue(value *[]byte, e []byte, name string) {
+	if n := len(name); len(e) > n+1 && e[n] == nameSeparator && string(e[:n]) == name {
+		*value = e[n+1 : len(e) : len(e)]
+	}
 }
 
 // MultiDispatch yields the further queues a record is dispatched to, in stored order: light queues and others named by

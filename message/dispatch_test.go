@@ -2,6 +2,7 @@ package message
 
 import (
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -112,12 +113,34 @@ func TestDispatchRequest(t *testing.T) {
 	require.NoError(t, r.Decode(raw, true))
 	require.Equal(t, DispatchRequest{
 		Topic: []byte("T"), QueueID: 3, PhyOffset: 555, Size: int32(len(raw)), TagsCode: 2598919, StoreTimestampMs: 1234, QueueOffset: 44,
-		Keys: []byte("k1 k2"), UniqKey: []byte("u"), SysFlag: TransactionCommit, PreparedTransactionOffset: 99, Properties: m.Properties,
+		Keys: []byte("k1 k2"), UniqKey: []byte("u"), Tags: []byte("TagA"), SysFlag: TransactionCommit, PreparedTransactionOffset: 99, Properties: m.Properties,
 		MsgBaseOffset: 44, BatchSize: 1,
 	}, r.DispatchRequest(nil))
 	d := (&Record{Topic: []byte("T")}).DispatchRequest(nil)
 	require.Nil(t, d.Keys)
 	require.Nil(t, d.UniqKey)
+	require.Nil(t, d.Tags)
+}
+
+// The one pass over the properties finds what Property does, in whatever they are.
+func TestScanDispatched(t *testing.T) {
+	names := []string{PropertyKeys, PropertyUniqKey, PropertyTags, PropertyDelay, PropertyInnerNum, PropertyInnerBase}
+	pieces := append([]string{"", "K", "KEYSX", "UNIQ", "TAG", "INNER_", PropertyWait, "\x01", "\x02", "v", "\x01v\x02", "\x01\x02"}, names...)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		r := Record{}
+		for range random.IntN(12) {
+			r.Properties = append(r.Properties, pieces[random.IntN(len(pieces))]...)
+			if random.IntN(3) > 0 {
+				r.Properties = append(r.Properties, "\x01value\x02"...)
+			}
+		}
+		d := scanDispatched(r.Properties)
+		for i, got := range [][]byte{d.keys, d.uniqKey, d.tags, d.delay, d.innerNum, d.innerBase} {
+			want, _ := r.Property(names[i])
+			require.Equal(t, want, got, "%s of %q", names[i], r.Properties)
+		}
+	}
 }
 
 // No text in a property makes a record unusable.

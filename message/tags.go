@@ -1,5 +1,10 @@
 package message
 
+import (
+	"encoding/binary"
+	"math"
+)
+
 // TagsHash returns the hash of a TAGS value: h = 31*h + c over its UTF-16 code units in 32 bits, sign-extended. The empty
 // value hashes to 0. A unit with this code may belong to other tags (AaAa and BBBB collide): it selects, the record decides.
 //
@@ -20,6 +25,11 @@ func TagsHash(tags []byte) int64 { return int64(HashUTF16(0, tags)) }
 // Source: java.lang.String.hashCode, JDK 17.
 func HashUTF16(h int32, text []byte) int32 {
 	for i := 0; i < len(text); {
+		if len(text)-i >= 8 && binary.NativeEndian.Uint64(text[i:])&0x8080808080808080 == 0 {
+			h = hashASCII8(h, text[i:i+8])
+			i += 8
+			continue
+		}
 		c := text[i]
 		if c < 0x80 {
 			h = 31*h + int32(c)
@@ -36,6 +46,23 @@ func HashUTF16(h int32, text []byte) int32 {
 		h = 31*h + r
 	}
 	return h
+}
+
+// hashASCII8 continues a hash over eight characters of one byte each. One by one, each multiplication would wait for the one before.
+func hashASCII8(h int32, b []byte) int32 {
+	const (
+		p2 = 31 * 31
+		p3 = 31 * p2
+		p4 = 31 * p3
+		p5 = 31 * p4
+		p6 = 31 * p5
+		p7 = uint32(31 * p6 & math.MaxUint32)
+		p8 = uint32(31 * 31 * p6 & math.MaxUint32)
+	)
+	_ = b[7]
+	front := uint32(b[0])*p7 + uint32(b[1])*p6 + uint32(b[2])*p5 + uint32(b[3])*p4
+	back := uint32(b[4])*p3 + uint32(b[5])*p2 + uint32(b[6])*31 + uint32(b[7])
+	return int32(uint32(h)*p8 + front + back)
 }
 
 // decodeJavaRune decodes the first sequence of s, which begins with a byte of 0x80 or more: its rune and its width, or

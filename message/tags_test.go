@@ -2,6 +2,7 @@ package message
 
 import (
 	"encoding/hex"
+	"math/rand/v2"
 	"testing"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -99,6 +100,26 @@ func completable(p []byte) bool {
 		}
 	}
 	return false
+}
+
+// Eight characters at once count as one by one, wherever in a text others stand between them.
+func TestHashUTF16Long(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		text := make([]byte, random.IntN(60))
+		for i := range text {
+			text[i] = byte(random.IntN(128))
+		}
+		if n := len(text); n > 0 && random.IntN(2) == 0 {
+			text[random.IntN(n)] = byte(128 + random.IntN(128))
+		}
+		require.Equal(t, referenceHash(text), TagsHash(text), "%q", text)
+		cut := 0
+		for cut < len(text) && text[cut] < 128 {
+			cut++
+		}
+		require.Equal(t, referenceHash(text), int64(HashUTF16(HashUTF16(0, text[:cut]), text[cut:])), "%q", text)
+	}
 }
 
 // All inputs of one and two bytes, and all of three and four around the edges of the encoding.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -20,15 +21,43 @@ import (
 // So a view that is slow, broken or being rebuilt holds up nothing but itself, and each has a position of its own. It sleeps
 // while there is nothing new.
 
-// view is what a follower feeds. One goroutine at a time calls it.
+// view is what a follower feeds. One goroutine at a time calls add and turn, one at a time deliver; it may be another.
 type view interface {
 	name() string
-	// add takes what the view needs of a record. Its slices are valid until deliver returns.
+	// add takes what the view needs of a record. Its slices are valid until the delivery of its batch returns.
 	add(r *message.Record)
-	// deliver puts what was added into the view: when it returns nil, what readers of the view see is complete up to there. An error leaves
-	// everything added in place, to be delivered again.
+	// turn returns what was added since the last turn, for deliver, which gets the batches in this order.
+	turn() batch
+	// deliver puts a batch into the view: when it returns nil, what readers of the view see is complete up to there, and the view has the batch back. An error leaves
+	// all of it in place, to be delivered again.
 	// end is the physical offset behind the last of it.
-	deliver(ctx context.Context, end int64) error
+	deliver(ctx context.Context, b batch, end int64) error
+}
+
+// batch is what a view has added, of a type of its own.
+type batch any
+
+// batches are a view's batches that are empty, to be used again.
+type batches[T any] chan *T
+
+func newBatches[T any]() batches[T] { return make(chan *T, readAhead+2) }
+
+// get returns an empty batch: a new one of the type's zero value, or one that was put back.
+func (b batches[T]) get() *T {
+	select {
+	case t := <-b:
+		return t
+	default:
+		return new(T)
+	}
+}
+
+// put takes a batch back, which is empty.
+func (b batches[T]) put(t *T) {
+	select {
+	case b <- t:
+	default:
+	}
 }
 
 // Limits of a batch. A batch is what a follower finds, so it is small as long as the view keeps up.
@@ -55,10 +84,11 @@ type follower struct {
 	logger      *slog.Logger
 	uncommitted bool // read beyond the confirm offset
 
+	overlapBytes int64 // minOverlapBytes, smaller in tests
+
 	from atomic.Int64 // everything below is in the view
 
-	parsed recordMark // the last record given to the view; of the follower's goroutine
-	last   struct {
+	last struct {
 		sync.Mutex
 		recordMark // the last record that is in the view
 	}
@@ -73,9 +103,9 @@ type follower struct {
 type recordMark struct{ phy, ms int64 }
 
 func newFollower(v view, log *commitlog.Log, logger *slog.Logger, from int64) *follower {
-	f := &follower{view: v, log: log, logger: logger}
+	f := &follower{view: v, log: log, logger: logger, overlapBytes: minOverlapBytes}
 	f.from.Store(from)
-	f.parsed.phy, f.last.phy = -1, -1
+	f.last.phy = -1
 	return f
 }
 
@@ -129,99 +159,195 @@ func (f *follower) lastDelivered() (phy, ms int64) {
 	return f.last.phy, f.last.ms
 }
 
-// catchUp delivers everything below to, which readers may see. progress is told how far it came, now and then; nil: nobody.
+// minOverlapBytes is how much there has to be in front of a follower for it to read one batch while another is delivered, which takes a goroutine. One that keeps up has less.
+const minOverlapBytes = 4 * followBatchBytes
+
+// catchUp delivers everything below to, which readers may see. progress is told how far it came, now and then, not always by the caller's goroutine; nil: nobody.
 func (f *follower) catchUp(ctx context.Context, to int64, progress func(phy int64)) error {
-	for from := f.from.Load(); from < to; {
-		if err := ctx.Err(); err != nil {
-			return err
+	if progress == nil {
+		progress = func(int64) {}
+	}
+	for from := f.from.Load(); from < to; from = f.from.Load() {
+		if to-from >= f.overlapBytes && runtime.GOMAXPROCS(0) > 1 {
+			if err := f.overlap(ctx, from, to, progress); err != nil {
+				return err
+			}
+			from = f.from.Load() // a step makes of what it met there what has to be made of it
 		}
-		next, err := f.step(ctx, from, to)
-		if err != nil {
-			return err
-		}
-		from = next
-		f.from.Store(from)
-		if progress != nil {
-			progress(from)
+		if from < to {
+			if err := f.step(ctx, from, to); err != nil {
+				return err
+			}
+			progress(f.from.Load())
 		}
 	}
 	return nil
 }
 
-// step delivers one batch and returns where the next begins.
-func (f *follower) step(ctx context.Context, from, to int64) (next int64, err error) {
+// readAhead is how many batches are read before they are delivered. With one, either side would wait for the other whenever that takes a little longer.
+const readAhead = 4
+
+// overlap reads batches while those before are delivered, up to less than minOverlapBytes before to, or to what is no record. On two processors that takes
+// half the time where both halves take as long. It leaves nothing that is read and not delivered.
+func (f *follower) overlap(ctx context.Context, from, to int64, progress func(phy int64)) error {
+	read, result := make(chan stretch, readAhead), make(chan error, 1)
+	var failed atomic.Bool
+	go func() {
+		var err error
+		for s := range read {
+			if err != nil {
+				s.release() // lies behind what could not be delivered
+				continue
+			}
+			if err = f.finish(ctx, s); err != nil {
+				failed.Store(true)
+			} else {
+				progress(s.end)
+			}
+		}
+		result <- err
+	}()
+	for to-from >= f.overlapBytes && !failed.Load() && ctx.Err() == nil {
+		s, err := f.read(from, to)
+		if err != nil {
+			break // step will meet it
+		}
+		if s.end == from {
+			s.release()
+			break // the same
+		}
+		from = s.end
+		read <- s
+	}
+	close(read)
+	return errors.Join(<-result, ctx.Err())
+}
+
+// step delivers one batch.
+func (f *follower) step(ctx context.Context, from, to int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := f.read(from, to)
+	if err != nil {
+		return f.outOfRange(err, from)
+	}
+	if err := f.finish(ctx, s); err != nil {
+		return err
+	}
+	if s.end == from && s.damage != nil {
+		return f.stepOver(from, s.damage)
+	}
+	return nil
+}
+
+// stretch is a part of the log whose records were added to a batch.
+type stretch struct {
+	end     int64      // behind it
+	last    recordMark // its last record, phy -1 for none
+	damage  error      // what stands at end, if that is neither a record nor a filler
+	batch   batch      // what the view has of it
+	release func()     // lets go of its bytes
+}
+
+// read makes a batch of the records from physical offset from on. On error nothing is held.
+func (f *follower) read(from, to int64) (s stretch, err error) {
 	b, release, err := f.log.Chunk(from)
 	if err != nil {
-		return from, f.outOfRange(err, from, &next)
+		return s, err
 	}
 	if release == nil {
-		return from, fmt.Errorf("nothing to read below %d", to)
+		return s, fmt.Errorf("nothing to read below %d", to)
 	}
-	defer release()
 	b = b[:min(int64(len(b)), to-from)]
-	var damage error
-	read := int64(0)
+	s = stretch{end: from, last: recordMark{phy: -1}, release: release}
+	p := parsing{f: f, b: b, from: from, fileEnd: f.log.FileEnd(from), stretch: &s}
 	err = mmap.GuardFault(func() error {
-		read, damage = f.parse(b, from)
+		for !p.run() {
+		}
 		return nil
 	})
 	if err != nil {
-		return from, err
+		release()
+		return s, err
 	}
-	if err := f.deliver(ctx, from+read); err != nil {
-		return from, err
+	s.batch = f.view.turn()
+	return s, nil
+}
+
+// finish delivers the batch of a stretch, and lets go of its bytes.
+func (f *follower) finish(ctx context.Context, s stretch) error {
+	defer s.release()
+	if err := f.deliver(ctx, s.batch, s.end); err != nil {
+		return err
 	}
-	f.last.Lock()
-	f.last.recordMark = f.parsed
-	f.last.Unlock()
-	if read == 0 && damage != nil {
-		return f.stepOver(from, damage)
+	if s.last.phy >= 0 {
+		f.last.Lock()
+		f.last.recordMark = s.last
+		f.last.Unlock()
 	}
-	return from + read, nil
+	f.from.Store(s.end)
+	return nil
 }
 
 // outOfRange goes on at the log's beginning when retention has removed what was to be read: the records are gone for every reader.
-func (f *follower) outOfRange(err error, from int64, next *int64) error {
+func (f *follower) outOfRange(err error, from int64) error {
 	var r *commitlog.RangeError
 	if !errors.As(err, &r) || from >= r.Min {
 		return err
 	}
 	f.logger.Warn("records expired before they were dispatched", slog.String("view", f.view.name()), slog.Int64("phyOffset", from), slog.Int64("minPhyOffset", r.Min))
-	*next = r.Min
+	f.from.Store(r.Min)
 	return nil
 }
 
-// parse adds records of b, which begins at physical offset from, until a batch is full. It returns how many bytes it has passed, and what it met that is
-// neither a record nor a filler.
-func (f *follower) parse(b []byte, from int64) (read int64, damage error) {
-	var r message.Record
-	fileEnd := f.log.FileEnd(from)
-	for n := 0; n < followBatchRecords && read < followBatchBytes && read < int64(len(b)); n++ {
-		err := r.Decode(b[read:], false)
-		if err == nil && r.PhyOffset != from+read {
-			err = fmt.Errorf("a record of physical offset %d at %d", r.PhyOffset, from+read)
-		}
-		if err != nil {
-			if size, blank := message.BlankSize(b[read:]); blank && from+read+int64(size) == fileEnd {
-				return read + int64(size), nil
-			}
-			return read, err
-		}
-		f.addRecord(&r)
-		f.parsed.phy, f.parsed.ms = r.PhyOffset, r.StoreTimestampMs
-		read += int64(r.TotalSize)
-	}
-	return read, nil
+// parsing adds the records of b, which begins at physical offset from, to a view.
+type parsing struct {
+	*stretch
+	f             *follower
+	b             []byte
+	from, fileEnd int64
+	n             int            // records so far
+	r             message.Record // the last one
+	adding        bool           // the view has it
 }
 
-// addRecord hands a record to the view. A view that panics over it has met a record that it cannot take; the others are not to suffer.
-func (f *follower) addRecord(r *message.Record) {
+// run goes on until a batch is full, b is at its end, or something stands there that is no record. False: a view that panics over a record has met one that it
+// cannot take; the others are not to suffer, so it is passed over.
+func (p *parsing) run() (done bool) {
 	defer func() {
-		if p := recover(); p != nil {
-			f.passOver(r.PhyOffset, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		if !p.adding {
+			return // whatever is wrong, it is not the view
 		}
+		v := recover()
+		if _, fault := v.(interface{ Addr() uintptr }); fault {
+			panic(v) // nor is it when a byte of the log cannot be read
+		}
+		p.adding = false
+		p.f.passOver(p.r.PhyOffset, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 	}()
-	f.view.add(r)
+	r := &p.r
+	read := p.end - p.from
+	for ; p.n < followBatchRecords && read < followBatchBytes && read < int64(len(p.b)); p.n++ {
+		err := r.Decode(p.b[read:], false)
+		if err == nil && r.PhyOffset != p.from+read {
+			err = fmt.Errorf("a record of physical offset %d at %d", r.PhyOffset, p.from+read)
+		}
+		if err != nil {
+			if size, blank := message.BlankSize(p.b[read:]); blank && p.from+read+int64(size) == p.fileEnd {
+				p.end = p.fileEnd
+			} else {
+				p.damage = err
+			}
+			return true
+		}
+		read += int64(r.TotalSize)
+		p.end, p.last = p.from+read, recordMark{phy: r.PhyOffset, ms: r.StoreTimestampMs}
+		p.adding = true
+		p.f.view.add(r)
+		p.adding = false
+	}
+	return true
 }
 
 // passOver counts a record that the view does not get.
@@ -231,10 +357,10 @@ func (f *follower) passOver(phy int64, why error) {
 }
 
 // deliver delivers what was added, trying again when it fails.
-func (f *follower) deliver(ctx context.Context, end int64) error {
+func (f *follower) deliver(ctx context.Context, b batch, end int64) error {
 	wait := minDeliverWait
 	for try := 1; ; try++ {
-		err := f.view.deliver(ctx, end)
+		err := f.view.deliver(ctx, b, end)
 		full := diskFull(err)
 		f.full.Store(full)
 		if err == nil || ctx.Err() != nil || try >= deliverTries && !full { // room may come back
@@ -253,18 +379,19 @@ func (f *follower) deliver(ctx context.Context, end int64) error {
 }
 
 // stepOver looks for the next record behind a place where none stands, and counts what lies between.
-func (f *follower) stepOver(from int64, damage error) (int64, error) {
+func (f *follower) stepOver(from int64, damage error) error {
 	s := f.log.Scanner(from, commitlog.ScanOptions{NoReadahead: true})
 	defer s.Close()
 	if s.Next() {
-		return from, fmt.Errorf("read the log at physical offset %d: %w", from, damage)
+		return fmt.Errorf("read the log at physical offset %d: %w", from, damage)
 	}
 	next := s.End().NextValid
 	if next < 0 {
-		return from, fmt.Errorf("read the log at physical offset %d: no record there, and none behind: %w", from, damage)
+		return fmt.Errorf("read the log at physical offset %d: no record there, and none behind: %w", from, damage)
 	}
 	f.holes.Add(next - from)
 	f.logger.Error("a part of the log is no record and is passed over", slog.String("view", f.view.name()),
 		slog.Int64("phyOffset", from), slog.Int64("bytes", next-from), slog.Any("err", damage))
-	return next, nil
+	f.from.Store(next)
+	return nil
 }

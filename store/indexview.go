@@ -18,7 +18,9 @@ type indexView struct {
 	index  *index.Index
 	follow *follower
 	levels *message.DelayLevels
-	batch  []message.DispatchRequest
+
+	adding  *index.Batch
+	batches batches[index.Batch]
 
 	flushing sync.Mutex
 }
@@ -37,22 +39,37 @@ func (s *Store) openIndex(c *Checkpoint, unclean bool, levels *message.DelayLeve
 		return nil, errors.Join(fmt.Errorf("cut index to the log: %w", err), ix.Close())
 	}
 	log := s.writer.Log()
-	v := &indexView{s: s, index: ix, levels: levels}
+	v := newIndexView(ix, levels)
+	v.s = s
 	v.follow = newFollower(v, log, s.logger, min(max(ix.DispatchFrom(), log.MinOffset(), 0), end))
 	v.follow.uncommitted = s.o.ReadUnCommitted
 	return v, nil
 }
 
+func newIndexView(ix *index.Index, levels *message.DelayLevels) *indexView {
+	return &indexView{index: ix, levels: levels, adding: new(index.Batch), batches: newBatches[index.Batch]()}
+}
+
 func (v *indexView) name() string { return "index" }
 
-func (v *indexView) add(r *message.Record) { v.batch = append(v.batch, r.DispatchRequest(v.levels)) }
+func (v *indexView) add(r *message.Record) {
+	d := r.DispatchRequest(v.levels)
+	v.adding.Add(&d)
+}
 
-func (v *indexView) deliver(context.Context, int64) error {
-	if err := v.index.Append(v.batch); err != nil {
+func (v *indexView) turn() batch {
+	b := v.adding
+	v.adding = v.batches.get()
+	return b
+}
+
+func (v *indexView) deliver(_ context.Context, added batch, _ int64) error {
+	b := added.(*index.Batch)
+	if err := v.index.AppendBatch(b); err != nil {
 		return err
 	}
-	clear(v.batch)
-	v.batch = v.batch[:0]
+	b.Reset()
+	v.batches.put(b)
 	return nil
 }
 

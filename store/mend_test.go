@@ -22,8 +22,8 @@ type interleaved struct {
 	fn   func()
 }
 
-func (v *interleaved) deliver(ctx context.Context, end int64) error {
-	err := v.view.deliver(ctx, end)
+func (v *interleaved) deliver(ctx context.Context, b batch, end int64) error {
+	err := v.view.deliver(ctx, b, end)
 	v.once.Do(v.fn)
 	return err
 }

@@ -34,12 +34,12 @@ type queueView struct {
 	logger *slog.Logger
 	onNew  func(batch []cq.Entry) // told what became readable, before the next batch; nil: nobody
 
-	entries []cq.Entry
-	added   recordMark          // the last record that was added
-	topics  map[string]string   // one string for each topic
-	refused map[string]struct{} // topics of batch queues that were reported
+	*queueBatch // what is added to
+	batches     batches[queueBatch]
 
-	unitless map[cq.Key]int64 // what comes next in queues that get offsets and no units, by what was added since the last delivery
+	topics    map[string]string   // one string for each topic
+	lastTopic string              // the last one that was asked for
+	refused   map[string]struct{} // topics of batch queues that were reported
 
 	mu struct { // between the follower, a mending, and who looks at the queues
 		sync.Mutex
@@ -58,6 +58,13 @@ type queueView struct {
 	brokenNow                    atomic.Int64 // len(mu.broken)
 }
 
+// queueBatch is what was added since the batch was begun.
+type queueBatch struct {
+	entries  []cq.Entry
+	added    recordMark       // the last record that was added
+	unitless map[cq.Key]int64 // what comes next in queues that get offsets and no units
+}
+
 // queueState is what is known of a queue.
 type queueState struct {
 	next     int64 // the slot behind its last record in the log
@@ -69,7 +76,7 @@ type queueState struct {
 func newQueueView(queues cq.Store, levels *message.DelayLevels, light bool, batch func(topic string) bool, logger *slog.Logger) *queueView {
 	v := &queueView{
 		queues: queues, levels: levels, light: light, batch: batch, logger: logger,
-		topics: make(map[string]string), refused: make(map[string]struct{}), unitless: make(map[cq.Key]int64),
+		queueBatch: new(queueBatch), batches: newBatches[queueBatch](), topics: make(map[string]string), refused: make(map[string]struct{}),
 	}
 	v.mu.known = make(map[cq.Key]*queueState)
 	v.mu.broken = make(map[cq.Key]error)
@@ -105,7 +112,7 @@ func (v *queueView) add(r *message.Record) {
 	r.MultiDispatch(func(queue []byte, queueID int32, queueOffset int64, ok bool) bool {
 		switch {
 		case ok && !v.light && validSlot(queueOffset): // the put gave it an offset, and no unit follows
-			v.unitless[cq.Key{Topic: v.topic(queue), QueueID: queueID}] = after(queueOffset, 1)
+			v.noteUnitless(cq.Key{Topic: v.topic(queue), QueueID: queueID}, after(queueOffset, 1))
 		case !ok || !validSlot(queueOffset) || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
 			v.unsupported.Add(1)
 		case v.queues.Kind() == cq.KindFile && bytes.IndexByte(queue, os.PathSeparator) >= 0: // no directory can have the name
@@ -130,7 +137,7 @@ func (v *queueView) refuse(topic string, r *message.Record) {
 	if r.SysFlag&message.FlagInnerBatch != 0 {
 		n = max(n, int64(r.DispatchRequest(nil).BatchSize))
 	}
-	v.unitless[cq.Key{Topic: topic, QueueID: r.QueueID}] = after(r.QueueOffset, n)
+	v.noteUnitless(cq.Key{Topic: topic, QueueID: r.QueueID}, after(r.QueueOffset, n))
 	if _, known := v.refused[topic]; known {
 		return
 	}
@@ -138,12 +145,19 @@ func (v *queueView) refuse(topic string, r *message.Record) {
 	v.logger.Error("messages of a topic with batch queues are in the log and in no queue: batch queues are not supported", slog.String("topic", topic), slog.Int64("phyOffset", r.PhyOffset))
 }
 
+func (b *queueBatch) noteUnitless(k cq.Key, next int64) {
+	if b.unitless == nil {
+		b.unitless = make(map[cq.Key]int64)
+	}
+	b.unitless[k] = next
+}
+
 // noteUnitlessLocked takes over what add found out about queues without units.
-func (v *queueView) noteUnitlessLocked() {
-	for k, next := range v.unitless {
+func (v *queueView) noteUnitlessLocked(b *queueBatch) {
+	for k, next := range b.unitless {
 		v.mu.known[k] = &queueState{next: next, unitless: true}
 	}
-	clear(v.unitless)
+	clear(b.unitless)
 }
 
 // maxTopicStrings bounds the table of topic names; a store with more just makes some of them twice.
@@ -151,6 +165,9 @@ const maxTopicStrings = 1 << 20
 
 // topic returns the name as a string, the same one for the same bytes.
 func (v *queueView) topic(b []byte) string {
+	if string(b) == v.lastTopic {
+		return v.lastTopic
+	}
 	s, ok := v.topics[string(b)]
 	if !ok {
 		if len(v.topics) >= maxTopicStrings {
@@ -159,16 +176,26 @@ func (v *queueView) topic(b []byte) string {
 		s = string(b)
 		v.topics[s] = s
 	}
+	v.lastTopic = s
 	return s
 }
 
+// turn returns what was added.
+func (v *queueView) turn() batch {
+	b := v.queueBatch
+	v.queueBatch = v.batches.get()
+	v.added = b.added
+	return b
+}
+
 // deliver appends what was added, but for what belongs to broken queues: a mending reads that off the log, up to what was delivered.
-func (v *queueView) deliver(ctx context.Context, end int64) error {
+func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
+	b := added.(*queueBatch)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.noteUnitlessLocked()
-	v.lookLocked(v.entries)
-	batch := v.wholeLocked(v.entries)
+	v.noteUnitlessLocked(b)
+	v.lookLocked(b.entries)
+	batch := v.wholeLocked(b.entries)
 	for len(batch) > 0 {
 		err := v.queues.Append(ctx, batch)
 		if err == nil {
@@ -180,13 +207,17 @@ func (v *queueView) deliver(ctx context.Context, end int64) error {
 		}
 		batch = v.wholeLocked(batch[at+1:])
 	}
-	if v.onNew != nil && len(v.entries) > 0 {
-		v.onNew(v.entries)
+	if v.onNew != nil && len(b.entries) > 0 {
+		v.onNew(b.entries)
 	}
-	clear(v.entries)
-	v.entries = v.entries[:0]
-	v.mu.delivered, v.mu.last = end, v.added
-	return v.saveBrokenLocked()
+	clear(b.entries)
+	b.entries = b.entries[:0]
+	v.mu.delivered, v.mu.last = end, b.added
+	if err := v.saveBrokenLocked(); err != nil {
+		return err
+	}
+	v.batches.put(b)
+	return nil
 }
 
 // errLost is why a queue is broken that is not there at all.
@@ -195,17 +226,10 @@ var errLost = errors.New("the queue is missing and does not begin here")
 // lookLocked notes what comes next in each queue, and looks at a queue the first time something is put into it: one that is missing, while this is not
 // its first message, has been lost as a whole, or its beginning has expired. The store of queues would let it begin here.
 func (v *queueView) lookLocked(batch []cq.Entry) {
-	var last cq.Key
-	var q *queueState
+	var recent recentQueues
 	for i := range batch {
 		e := &batch[i]
-		if q == nil || e.Key != last {
-			last = e.Key
-			if q = v.mu.known[e.Key]; q == nil {
-				q = new(queueState)
-				v.mu.known[e.Key] = q
-			}
-		}
+		q := recent.stateLocked(v, e.Key)
 		if !q.checked {
 			if _, ok := v.queues.Queue(e.Key); !ok && e.QueueOffset > 0 {
 				v.breakLocked(e.Key, errLost)
@@ -217,20 +241,41 @@ func (v *queueView) lookLocked(batch []cq.Entry) {
 	}
 }
 
+// recentQueues are the states of the queues of one batch, a few of which have most of it as a rule: looking into the map of all queues takes as long as
+// appending the unit. It must not outlive the lock.
+type recentQueues [64]struct {
+	key cq.Key
+	q   *queueState
+}
+
+// stateLocked returns the state of a queue, making it if there is none.
+func (r *recentQueues) stateLocked(v *queueView, k cq.Key) *queueState {
+	name := k.Topic
+	hash := uint32(k.QueueID) + uint32(len(name))*7
+	if len(name) > 0 {
+		hash += uint32(name[len(name)-1]) * 13
+	}
+	at := &r[hash%uint32(len(r))]
+	if at.q == nil || at.key != k {
+		at.key, at.q = k, v.mu.known[k]
+		if at.q == nil {
+			at.q = new(queueState)
+			v.mu.known[k] = at.q
+		}
+	}
+	return at.q
+}
+
 // learn notes what the log says of the queues of which a record was added, and delivers nothing.
 func (v *queueView) learn() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.noteUnitlessLocked()
+	v.noteUnitlessLocked(v.queueBatch)
 	v.mu.last = v.added
+	var recent recentQueues
 	for i := range v.entries {
 		e := &v.entries[i]
-		q := v.mu.known[e.Key]
-		if q == nil {
-			q = new(queueState)
-			v.mu.known[e.Key] = q
-		}
-		q.next = e.QueueOffset + 1
+		recent.stateLocked(v, e.Key).next = e.QueueOffset + 1
 	}
 	v.entries = v.entries[:0]
 }

@@ -800,7 +800,9 @@ type fullView struct{ refusals int }
 
 func (*fullView) name() string        { return "full" }
 func (*fullView) add(*message.Record) {}
-func (v *fullView) deliver(context.Context, int64) error {
+func (*fullView) turn() batch         { return nil }
+
+func (v *fullView) deliver(context.Context, batch, int64) error {
 	if v.refusals == 0 {
 		return nil
 	}
@@ -815,7 +817,7 @@ func TestFRJ01DispatchWaitsForRoom(t *testing.T) {
 		f := newFollower(view, nil, slog.New(slog.DiscardHandler), 0)
 		v := &views{s: &Store{log: newSliceLog(putOptions(), 1)}}
 		done := make(chan error)
-		go func() { done <- f.deliver(t.Context(), 0) }()
+		go func() { done <- f.deliver(t.Context(), nil, 0) }()
 		time.Sleep(time.Minute)
 		require.True(t, f.full.Load())
 		require.False(t, v.owes(f))

@@ -351,7 +351,9 @@ func (p *poisoned) add(*message.Record) {
 	p.got++
 }
 
-func (p *poisoned) deliver(context.Context, int64) error { return nil }
+func (p *poisoned) turn() batch { return nil }
+
+func (p *poisoned) deliver(context.Context, batch, int64) error { return nil }
 
 // TestFRB11HoleInTheLog damages a record in the middle of a log: what lies behind it is dispatched, and what was stepped over is told.
 func TestFRB11HoleInTheLog(t *testing.T) {
@@ -378,9 +380,10 @@ func TestFRB11HoleInTheLog(t *testing.T) {
 // counted is a view that counts.
 type counted struct{ got int }
 
-func (*counted) name() string                         { return "counted" }
-func (c *counted) add(*message.Record)                { c.got++ }
-func (*counted) deliver(context.Context, int64) error { return nil }
+func (*counted) name() string                                { return "counted" }
+func (c *counted) add(*message.Record)                       { c.got++ }
+func (*counted) turn() batch                                 { return nil }
+func (*counted) deliver(context.Context, batch, int64) error { return nil }
 
 // TestIndexFollowsTheLog finds each message by its key, also after a kill, and after the index was taken away.
 func TestIndexFollowsTheLog(t *testing.T) {

@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// kept is a view that keeps what it gets, and may refuse a batch or panic over a record.
+type kept struct {
+	adding    []int64
+	delivered []int64
+	ends      []int64
+	batches   int
+	poison    map[int64]bool // physical offsets
+	refuse    int            // the batch of this number and those behind it
+	refused   func()
+	touch     func(r *message.Record)
+}
+
+var errRefused = errors.New("refused")
+
+func (*kept) name() string { return "kept" }
+
+func (v *kept) add(r *message.Record) {
+	if v.touch != nil {
+		v.touch(r)
+	}
+	if v.poison[r.PhyOffset] {
+		panic("cannot take it")
+	}
+	v.adding = append(v.adding, r.PhyOffset)
+}
+
+func (v *kept) turn() batch {
+	b := v.adding
+	v.adding = nil
+	return b
+}
+
+func (v *kept) deliver(_ context.Context, b batch, end int64) error {
+	if v.batches++; v.refuse > 0 && v.batches >= v.refuse {
+		v.refused()
+		return errRefused
+	}
+	v.delivered = append(v.delivered, b.([]int64)...)
+	v.ends = append(v.ends, end)
+	return nil
+}
+
+// followed makes a log of some files and returns where its records begin, and its end.
+func followed(t *testing.T) (log *commitlog.Log, records []int64, end int64) {
+	t.Helper()
+	o := viewOptions(StoreTypeFile)
+	root := t.TempDir()
+	s := openStore(t, root, o)
+	putSome(t, s, 3*followBatchRecords)
+	end = s.Positions().Confirm
+	require.NoError(t, s.Close())
+	log, err := commitlog.Open(NewLayout(root).CommitLogDir(), commitlog.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Close()) })
+	scan := log.Scanner(-1, commitlog.ScanOptions{})
+	defer scan.Close()
+	for scan.Next() {
+		records = append(records, scan.Record().PhyOffset)
+	}
+	require.NoError(t, scan.Err())
+	return log, records, end
+}
+
+// Reading ahead of what is delivered gives a view the same as going step by step, over the ends of files, damage and records that it cannot take.
+func TestOverlap(t *testing.T) {
+	log, records, end := followed(t)
+	damaged := len(records) / 3
+	file := records[damaged] / log.FileSize() * log.FileSize()
+	f, err := os.OpenFile(filepath.Join(log.Dir(), fmt.Sprintf("%020d", file)), os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("????"), records[damaged]-file+4) // its magic
+	require.NoError(t, errors.Join(err, f.Close()))
+	poison := map[int64]bool{records[0]: true, records[damaged-1]: true, records[len(records)-1]: true}
+	follow := func(overlapBytes int64) (*kept, *follower) {
+		v := &kept{poison: poison}
+		f := newFollower(v, log, slog.New(slog.DiscardHandler), 0)
+		f.overlapBytes = overlapBytes
+		told := int64(0)
+		require.NoError(t, f.catchUp(t.Context(), end, func(phy int64) {
+			require.Greater(t, phy, told)
+			told = phy
+		}))
+		require.Equal(t, end, f.from.Load())
+		require.EqualValues(t, 3, f.poison.Load())
+		require.Positive(t, f.holes.Load())
+		return v, f
+	}
+	want, stepped := follow(1 << 60)
+	require.Len(t, want.delivered, len(records)-4)
+	for _, n := range []int64{1, 200, 1 << 14} {
+		got, f := follow(n)
+		require.Equal(t, want.delivered, got.delivered)
+		require.IsNonDecreasing(t, got.ends)
+		require.Equal(t, stepped.holes.Load(), f.holes.Load())
+		phy, _ := f.lastDelivered()
+		require.Equal(t, records[len(records)-1], phy)
+	}
+}
+
+// Behind a batch that cannot be delivered nothing is, and the follower stands at its beginning.
+func TestOverlapStopsAtABatchThatFails(t *testing.T) {
+	log, _, end := followed(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	v := &kept{refuse: 2, refused: cancel} // it is not tried again then
+	f := newFollower(v, log, slog.New(slog.DiscardHandler), 0)
+	f.overlapBytes = 1
+	require.ErrorIs(t, f.overlap(ctx, 0, end, func(int64) {}), errRefused)
+	require.Equal(t, 2, v.batches)
+	require.Len(t, v.ends, 1)
+	require.Equal(t, v.ends[0], f.from.Load())
+	require.NoError(t, log.Close())
+}
+
+// A byte of the log that cannot be read is no fault of the record that has it: the follower stops, and passes nothing over.
+func TestFollowerFault(t *testing.T) {
+	log, records, end := followed(t)
+	gone := filepath.Join(t.TempDir(), "gone")
+	require.NoError(t, os.WriteFile(gone, make([]byte, 1<<16), 0o644))
+	h, err := mmap.OS.OpenFile(gone, os.O_RDWR, 0)
+	require.NoError(t, err)
+	m, err := h.Map(1<<16, false)
+	require.NoError(t, err)
+	require.NoError(t, h.Truncate(0))
+	sum := byte(0)
+	v := &kept{touch: func(r *message.Record) {
+		if r.PhyOffset == records[10] {
+			sum += m.Bytes()[0]
+		}
+	}}
+	f := newFollower(v, log, slog.New(slog.DiscardHandler), 0)
+	require.ErrorIs(t, f.catchUp(t.Context(), end, nil), mmap.ErrFault)
+	require.Zero(t, f.poison.Load())
+	require.Zero(t, f.from.Load())
+	require.NoError(t, errors.Join(m.Unmap(), h.Close()))
+}
