@@ -1,9 +1,21 @@
 package combine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"github.com/tandemq/tandemmq/cq"
+)
+
+var (
+	_ cq.Store    = (*Store)(nil)
+	_ cq.Importer = (*Store)(nil)
+	_ cq.Expirer  = (*Store)(nil)
+	_ cq.Queue    = (*queue)(nil)
 )
 
 // Options of New.
@@ -12,7 +24,8 @@ type Options struct {
 	Preferred cq.Kind
 	// Authority is the kind of the side that says which offset comes next. Empty: cq.KindFile. RocketMQ: combineAssignOffsetCQType.
 	Authority cq.Kind
-	// LightInRocks keeps light queues in RocksDB alone. RocketMQ: combineCQUseRocksdbForLmq.
+	// LightInRocks keeps light queues in RocksDB alone. RocketMQ: combineCQUseRocksdbForLmq, which wants the file side to have authority
+	// over all others; here either may.
 	LightInRocks bool
 	// OnDiverged is told of each queue that is found diverged, once, by the goroutine that found it; it must not call the Store. nil: nobody.
 	OnDiverged func(Divergence)
@@ -20,9 +33,278 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Divergence is a queue that lacks something on one side.
-type Divergence struct {
-	Side cq.Kind
-	Key  cq.Key
-	Err  error // e.g. a *cq.GapError
+// Store is two stores of consume queues. See the package comment. It is a cq.Store, a cq.Expirer and a cq.Importer.
+type Store struct {
+	sides [2]*side
+	// light is the side that has the light queues for itself, or nil.
+	light                *side
+	log                  *slog.Logger
+	onDiverged           func(Divergence)
+	preferred, authority atomic.Pointer[side]
+	closed               atomic.Bool
+	// epoch counts the changes after which a queue may have to be read from another side. It moves after the change.
+	epoch atomic.Uint64
+	// accepted is the end of the last record that Append accepted, -1 without one.
+	accepted atomic.Int64
+	// write is held by whatever writes, and by what changes who is written to.
+	write sync.Mutex
+}
+
+// side is one of the two stores.
+type side struct {
+	cq.Store
+	kind     cq.Kind
+	held     atomic.Bool
+	failed   atomic.Pointer[error]
+	ready    keySet // queues of which it is known that this side has whatever the other has
+	diverged divergences
+
+	// Guarded by Store.write.
+	gone    error      // of a write that failed during this Append; then failed
+	entries []cq.Entry // those of a batch that are this side's, reused
+}
+
+// live tells whether the side is appended to and read.
+func (d *side) live() bool { return !d.held.Load() && d.failed.Load() == nil }
+
+// failure returns why the side was given up, or nil.
+func (d *side) failure() error {
+	if p := d.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// New combines two stores of distinct kinds and owns them from then on; on error they stay the caller's. It reads and writes nothing.
+//
+// Source: CombineConsumeQueueStore, 5.5.0, for what is refused.
+func New(a, b cq.Store, o Options) (*Store, error) {
+	if a == nil || b == nil {
+		return nil, errors.New("combine consume queues: two stores are needed")
+	}
+	if o.Preferred == "" {
+		o.Preferred = cq.KindFile
+	}
+	if o.Authority == "" {
+		o.Authority = cq.KindFile
+	}
+	s := &Store{log: o.Logger, onDiverged: o.OnDiverged}
+	for i, st := range []cq.Store{a, b} {
+		s.sides[i] = &side{Store: st, kind: st.Kind()}
+	}
+	if err := s.configure(o); err != nil {
+		return nil, fmt.Errorf("combine consume queues: %w", err)
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.accepted.Store(-1)
+	return s, nil
+}
+
+func (s *Store) configure(o Options) error {
+	kinds := [2]cq.Kind{s.sides[0].kind, s.sides[1].kind}
+	if kinds[0] == kinds[1] {
+		return fmt.Errorf("both stores are of kind %s", kinds[0])
+	}
+	for _, d := range s.sides {
+		_, expires := d.Store.(cq.Expirer)
+		_, imports := d.Store.(cq.Importer)
+		if !expires || !imports {
+			return fmt.Errorf("the store of kind %s can be no side: it does not expire, or does not import", d.kind)
+		}
+	}
+	preferred, err := s.side(o.Preferred)
+	if err != nil {
+		return fmt.Errorf("preferred: %w", err)
+	}
+	authority, err := s.side(o.Authority)
+	if err != nil {
+		return fmt.Errorf("authority: %w", err)
+	}
+	if o.LightInRocks {
+		if s.light, err = s.side(cq.KindRocks); err != nil {
+			return fmt.Errorf("light queues in RocksDB alone: %w", err)
+		}
+	}
+	s.preferred.Store(preferred)
+	s.authority.Store(authority)
+	return nil
+}
+
+// side returns the side of that kind.
+func (s *Store) side(kind cq.Kind) (*side, error) {
+	for _, d := range s.sides {
+		if d.kind == kind {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("no store of kind %q is combined here, only %s and %s", kind, s.sides[0].kind, s.sides[1].kind)
+}
+
+// other returns the side that d is not.
+func (s *Store) other(d *side) *side {
+	if d == s.sides[0] {
+		return s.sides[1]
+	}
+	return s.sides[0]
+}
+
+// alone returns the one side that has the queues of that key, or nil when both have.
+func (s *Store) alone(k cq.Key) *side {
+	if s.light != nil && k.IsLMQ() {
+		return s.light
+	}
+	return nil
+}
+
+// Kind returns cq.KindCombine.
+func (s *Store) Kind() cq.Kind { return cq.KindCombine }
+
+// Side returns the store of that kind, for its owner to fill, verify and ask. It stays this Store's: it must not be closed.
+func (s *Store) Side(kind cq.Kind) (cq.Store, bool) {
+	d, err := s.side(kind)
+	if err != nil {
+		return nil, false
+	}
+	return d.Store, true
+}
+
+// Preferred returns the kind that reads are served from where it is ready.
+func (s *Store) Preferred() cq.Kind { return s.preferred.Load().kind }
+
+// Authority returns the kind that says which offset comes next.
+func (s *Store) Authority() cq.Kind { return s.authority.Load().kind }
+
+// SetPreferred makes reads go to that side, queue by queue as far as it is ready. It returns when whatever was appended can be read from
+// both, so that no queue seems to lose its newest units. A side that is held or has failed is refused. Whether the side has
+// the right units is for the caller to have verified.
+func (s *Store) SetPreferred(kind cq.Kind) error {
+	return s.change("prefer", kind, func(d *side) {
+		old := s.preferred.Swap(d)
+		if old != d {
+			old.ready.clear() // memory; it is found out again
+		}
+	})
+}
+
+// SetAuthority gives that side the say about the next offset. A side that is held or has failed is refused.
+func (s *Store) SetAuthority(kind cq.Kind) error {
+	return s.change("give authority to", kind, func(d *side) { s.authority.Store(d) })
+}
+
+func (s *Store) change(what string, kind cq.Kind, set func(d *side)) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	d, err := s.side(kind)
+	switch {
+	case s.closed.Load():
+		err = cq.ErrClosed
+	case err != nil:
+	case d.failure() != nil:
+		err = fmt.Errorf("it was given up: %w", d.failure())
+	case d.held.Load():
+		err = errors.New("it is held, and lacks what was appended meanwhile")
+	default:
+		err = s.awaitReadable(context.Background(), s.sides[:]...)
+	}
+	if err != nil {
+		return fmt.Errorf("%s the store of kind %s: %w", what, kind, err)
+	}
+	set(d)
+	s.epoch.Add(1)
+	s.log.Info("combined queues switched", slog.String("what", what), slog.String("kind", string(kind)))
+	return nil
+}
+
+// awaitReadable waits for the live ones among the sides. One that is open read-only has nothing to wait for.
+func (s *Store) awaitReadable(ctx context.Context, sides ...*side) error {
+	for _, d := range sides {
+		if !d.live() || d.gone != nil {
+			continue
+		}
+		if err := d.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// catchUp waits until what was appended to a side can be read there.
+func (d *side) catchUp(ctx context.Context) error {
+	if err := d.AwaitReadable(ctx); err != nil && !errors.Is(err, cq.ErrReadOnly) {
+		return err
+	}
+	return nil
+}
+
+// Hold makes Append pass the side over, and reads with it, since its owner fills it from elsewhere. An unknown kind changes nothing.
+func (s *Store) Hold(kind cq.Kind) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	d, err := s.side(kind)
+	if err != nil {
+		return
+	}
+	d.held.Store(true)
+	s.forgetReady()
+	s.log.Info("side of combined queues held", slog.String("kind", string(kind)))
+}
+
+// Release ends a hold: the owner says that the side has everything that was appended so far, apart from the queues that are diverged on it. A side
+// that has failed is refused.
+func (s *Store) Release(kind cq.Kind) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	d, err := s.side(kind)
+	if err == nil {
+		err = d.failure()
+	}
+	if err == nil {
+		err = d.catchUp(context.Background())
+	}
+	if err != nil {
+		return fmt.Errorf("release the store of kind %s: %w", kind, err)
+	}
+	d.held.Store(false)
+	s.forgetReady()
+	s.log.Info("side of combined queues released", slog.String("kind", string(kind)))
+	return nil
+}
+
+// Held tells whether a side is held.
+func (s *Store) Held(kind cq.Kind) bool {
+	d, err := s.side(kind)
+	return err == nil && d.held.Load()
+}
+
+// Failure returns why a side was given up; nil when it was not.
+func (s *Store) Failure(kind cq.Kind) error {
+	d, err := s.side(kind)
+	if err != nil {
+		return nil
+	}
+	return d.failure()
+}
+
+// expendable tells whether the combined store can go on without d.
+func (s *Store) expendable(d *side) bool {
+	return d != s.authority.Load() && s.other(d).live() && s.other(d).gone == nil
+}
+
+// giveUp ends the use of a side. What was appended before can be read from the other one by then.
+func (s *Store) giveUp(d *side, err error) {
+	if !d.failed.CompareAndSwap(nil, &err) {
+		return
+	}
+	s.epoch.Add(1)
+	s.log.Error("side of combined queues given up", slog.String("kind", string(d.kind)), slog.Any("err", err))
+}
+
+// forgetReady makes every queue be looked at again.
+func (s *Store) forgetReady() {
+	for _, d := range s.sides {
+		d.ready.clear()
+	}
+	s.epoch.Add(1)
 }

@@ -90,9 +90,29 @@ var appendCases = []testCase{
 		lost.StartQueue(keyA, 22)
 		batch = append(batch, lost.Put(keyA), lost.Put(keyLMQ))
 		require.ErrorIs(t, s.Append(t.Context(), batch), cq.ErrDiverged)
+		await(t, s) // what was accepted of it
 		e.requireEqualsLog(t, s, l, 0)
 		// The refusal is not a failed write: the store goes on.
 		appendAll(t, s, l.PutN(6, keyA, keyB, keyLMQ))
+		e.requireEqualsLog(t, s, l, 0)
+	}},
+	{"repeats and gaps are told from what was accepted, readable or not", func(t *testing.T, e *env) {
+		s := e.open(t, OpenOptions{})
+		l := NewLog(0)
+		batch := l.PutN(60, keyA, keyB)
+		for from := 0; from < len(batch); from += 5 {
+			require.NoError(t, s.Append(t.Context(), batch[max(0, from-3):from+5]))
+		}
+		far := NewLog(l.end)
+		far.StartQueue(keyA, 31)
+		require.ErrorIs(t, s.Append(t.Context(), []cq.Entry{far.Put(keyA)}), cq.ErrDiverged)
+		bad := batch[58]
+		bad.Unit.Size++
+		require.ErrorIs(t, s.Append(t.Context(), []cq.Entry{bad}), cq.ErrDiverged)
+		accepted, readable, durable := s.Progress()
+		require.GreaterOrEqual(t, accepted, readable)
+		require.GreaterOrEqual(t, readable, durable)
+		await(t, s)
 		e.requireEqualsLog(t, s, l, 0)
 	}},
 	{"a gap is refused and nothing of it is written", func(t *testing.T, e *env) {
@@ -105,6 +125,7 @@ var appendCases = []testCase{
 		gap := far.Put(keyA)
 		err := s.Append(t.Context(), []cq.Entry{good, gap, far.Put(keyLMQ)})
 		require.ErrorIs(t, err, cq.ErrDiverged)
+		await(t, s)
 		var ge *cq.GapError
 		require.ErrorAs(t, err, &ge)
 		require.Equal(t, cq.GapError{Key: keyA, Want: 12, Max: 11, PhyOffset: gap.Unit.PhyOffset}, *ge)

@@ -14,8 +14,14 @@ import (
 // bugEnv makes TestSuite run the suite over a store with that bug.
 const bugEnv = "CQTEST_BUG"
 
-func TestSuite(t *testing.T) {
-	bug := os.Getenv(bugEnv)
+// late is no bug: a store whose units become readable later than they are accepted.
+const late = "late"
+
+func TestSuite(t *testing.T) { suite(t, os.Getenv(bugEnv)) }
+
+func TestSuiteOverLateUnits(t *testing.T) { suite(t, late) }
+
+func suite(t *testing.T, bug string) {
 	cqtest.Run(t, cqtest.Harness{
 		Open: func(dir string, o cqtest.OpenOptions) (cq.Store, error) { return openMemory(dir, bug, o) },
 
@@ -56,6 +62,8 @@ func TestSuiteFindsBugs(t *testing.T) {
 		"min stays behind the log":         "Expire",
 		"outside the bounds is nothing":    "Read",
 		"publish lowers":                   "Import",
+		"readable comes but for one":       "Append",
+		"readable never comes":             "Append",
 		"the last unit of a read is wrong": "Read",
 	} {
 		t.Run(bug, func(t *testing.T) {

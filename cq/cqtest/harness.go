@@ -32,6 +32,9 @@ type Harness struct {
 	Importer func(s cq.Store) cq.Importer
 	// KeepsTime tells that units come back with the StoreTimestampMs they were given; otherwise with cq.NoTimestamp.
 	KeepsTime bool
+	// TimeMayVary tells that while units are appended some come back with their time and some without, whatever KeepsTime says: they may be read from
+	// another side of a combined store then.
+	TimeMayVary bool
 	// IgnoreFile names files (slash separated, relative to dir) that a read-only open may write all the same, such as a
 	// database's own log. Nil: none.
 	IgnoreFile func(path string) bool
@@ -202,9 +205,16 @@ func (l *Log) Keys() []cq.Key {
 	return keys
 }
 
+// appendAll appends and waits until all of it can be read.
 func appendAll(t *testing.T, s cq.Store, entries []cq.Entry) {
 	t.Helper()
 	require.NoError(t, s.Append(context.Background(), entries))
+	await(t, s)
+}
+
+func await(t *testing.T, s cq.Store) {
+	t.Helper()
+	require.NoError(t, s.AwaitReadable(context.Background()))
 }
 
 func mustQueue(t *testing.T, s cq.Reader, k cq.Key) cq.Queue {

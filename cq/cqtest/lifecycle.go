@@ -26,6 +26,7 @@ var closedCases = []testCase{
 		require.ErrorIs(t, err, cq.ErrClosed)
 		ctx := t.Context()
 		require.ErrorIs(t, s.Append(ctx, l.PutN(1, keyA)), cq.ErrClosed)
+		require.ErrorIs(t, s.AwaitReadable(ctx), cq.ErrClosed)
 		require.ErrorIs(t, s.Flush(ctx), cq.ErrClosed)
 		require.ErrorIs(t, s.TruncateDirty(ctx, 0), cq.ErrClosed)
 		require.ErrorIs(t, im.Import(ctx, l.runs(0, 10, keyB)), cq.ErrClosed)

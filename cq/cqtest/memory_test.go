@@ -11,7 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,10 +20,12 @@ import (
 )
 
 // memory is the smallest store that keeps the contract: maps, one lock, and a file written by Flush and Close. It is there
-// to judge the suite. bug names one promise that it breaks on purpose.
+// to judge the suite. bug names one promise that it breaks on purpose. Where late is set, what was accepted can be read from the next
+// AwaitReadable or Flush on.
 type memory struct {
 	path     string
 	bug      string
+	late     bool
 	readOnly bool
 	minPhy   int64
 
@@ -31,6 +33,7 @@ type memory struct {
 	closed   bool
 	calls    int
 	accepted int64
+	readable int64
 	durable  int64
 	m        map[cq.Key]*memQueue
 	ghosts   map[cq.Key]map[int64]cq.Unit // what a bug left behind
@@ -38,14 +41,15 @@ type memory struct {
 
 // memQueue is what is saved of a queue.
 type memQueue struct {
-	Max   int64
-	Units map[int64]cq.Unit
+	Max    int64
+	Units  map[int64]cq.Unit
+	hidden int64 // units at the end that cannot be read yet
 }
 
 func openMemory(dir, bug string, o cqtest.OpenOptions) (cq.Store, error) {
 	s := &memory{
-		path: filepath.Join(dir, "units"), bug: bug, readOnly: o.ReadOnly, minPhy: o.MinPhyOffset,
-		accepted: -1, durable: -1, m: map[cq.Key]*memQueue{}, ghosts: map[cq.Key]map[int64]cq.Unit{},
+		path: filepath.Join(dir, "units"), bug: bug, late: bug == late || strings.HasPrefix(bug, "readable"), readOnly: o.ReadOnly, minPhy: o.MinPhyOffset,
+		accepted: -1, readable: -1, durable: -1, m: map[cq.Key]*memQueue{}, ghosts: map[cq.Key]map[int64]cq.Unit{},
 	}
 	b, err := os.ReadFile(s.path)
 	if err == nil {
@@ -88,13 +92,34 @@ func (s *memory) Queue(k cq.Key) (cq.Queue, bool) {
 	if s.m[k] == nil && s.bug == "asking creates" {
 		s.m[k] = &memQueue{Units: map[int64]cq.Unit{}}
 	}
-	return memHandle{s, k}, s.m[k] != nil
+	q := s.m[k]
+	return memHandle{s, k}, q != nil && (q.hidden == 0 || q.hidden < int64(len(q.Units)))
+}
+
+// show makes everything readable.
+func (s *memory) show() {
+	if s.bug == "readable never comes" {
+		return
+	}
+	for _, q := range s.m {
+		q.hidden = 0
+		if s.bug == "readable comes but for one" && len(q.Units) > 1 {
+			q.hidden = 1
+		}
+	}
+	s.readable = s.accepted
 }
 
 func (s *memory) Queues() iter.Seq2[cq.Key, error] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys, closed := slices.Collect(maps.Keys(s.m)), s.closed
+	var keys []cq.Key
+	for k, q := range s.m {
+		if q.hidden == 0 || q.hidden < int64(len(q.Units)) {
+			keys = append(keys, k)
+		}
+	}
+	closed := s.closed
 	return func(yield func(cq.Key, error) bool) {
 		if closed {
 			yield(cq.Key{}, cq.ErrClosed)
@@ -129,6 +154,9 @@ func (s *memory) Append(_ context.Context, batch []cq.Entry) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
+	if !s.late {
+		defer s.show()
+	}
 	for _, e := range batch {
 		q := s.m[e.Key]
 		if q == nil {
@@ -156,12 +184,20 @@ func (s *memory) Append(_ context.Context, batch []cq.Entry) error {
 		}
 		q.Units[e.QueueOffset] = e.Unit
 		q.Max = max(q.Max, e.QueueOffset+1)
+		q.hidden++
 		s.accepted = max(s.accepted, e.Unit.End())
 	}
 	return nil
 }
 
-func (s *memory) AwaitReadable(context.Context) error { return s.begin() }
+func (s *memory) AwaitReadable(context.Context) error {
+	defer s.mu.Unlock()
+	if err := s.begin(); err != nil {
+		return err
+	}
+	s.show()
+	return nil
+}
 
 func (s *memory) Flush(context.Context) error {
 	defer s.mu.Unlock()
@@ -169,6 +205,7 @@ func (s *memory) Flush(context.Context) error {
 		return err
 	}
 	if s.bug != "a flush does nothing" {
+		s.show()
 		s.durable = s.accepted
 	}
 	return s.save()
@@ -177,7 +214,7 @@ func (s *memory) Flush(context.Context) error {
 func (s *memory) Progress() (accepted, readable, durable int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.accepted, s.accepted, s.durable
+	return s.accepted, s.readable, s.durable
 }
 
 func (s *memory) TruncateDirty(_ context.Context, phyOffset int64) error {
@@ -191,6 +228,7 @@ func (s *memory) TruncateDirty(_ context.Context, phyOffset int64) error {
 	case "a cut takes the record before it":
 		phyOffset -= 160
 	}
+	s.show()
 	for k, q := range s.m {
 		lost := map[int64]cq.Unit{}
 		for slot, u := range q.Units {
@@ -350,17 +388,17 @@ func (h memHandle) boundsLocked() (cq.Bounds, error) {
 	if s.calls++; s.bug == "max falls now and then" && s.calls%50 == 0 && q.Max > 1 {
 		b.Max = -1
 	}
-	b.Max += q.Max
+	b.Max += q.Max - q.hidden
 	b.Min = b.Max
 	for slot, u := range q.Units {
 		live := u.PhyOffset >= s.minPhy
 		if s.bug == "min forgets the first live unit" && s.minPhy > 0 {
 			live = u.PhyOffset > s.minPhy
 		}
-		if live && slot < b.Min {
+		if live && slot < b.Min && slot < b.Max {
 			b.Min, b.MinPhyOffset = slot, u.PhyOffset
 		}
-		if slot == b.Max-1 {
+		if slot == b.Max-1 && q.Max > 0 {
 			b.LastPhyOffset, b.MaxPhyOffset = u.PhyOffset, u.End()
 		}
 	}
