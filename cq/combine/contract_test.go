@@ -52,8 +52,6 @@ func openCombined(dir string, o cqtest.OpenOptions, co combine.Options) (*combin
 	return combine.New(files, db, co)
 }
 
-var bothKinds = []cq.Kind{cq.KindFile, cq.KindRocks}
-
 func TestContract(t *testing.T) {
 	for _, prefer := range bothKinds {
 		for _, authority := range bothKinds {
