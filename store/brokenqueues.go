@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
 )
 
-// The file broken-queues lists the queues that lack units and are not yet built again, for stores of queues that cannot be compared with the log at the open: RocksDB
-// says of all its queues in one number how far they are. It is not there while all are whole.
+// The file broken-queues lists the queues that lack units and are not yet built again. RocksDB says of all its queues in one number how far they are, so there it is kept
+// up at every moment; file queues are compared with the log at each open, and it only says how far they have been built again. It is not there while all are whole.
 //
-//	{"queues":[{"topic":"t","queueId":3}]}
+//	{"queues":[{"topic":"t","queueId":3,"phyOffset":268435456}]}
+//
+// phyOffset: every unit of a record below it is there and durable; left out where nothing is known.
 const brokenQueuesName = "broken-queues.json"
 
 // maxBrokenBytes bounds what is read of it.
@@ -24,16 +28,20 @@ type brokenQueuesFile struct {
 }
 
 type brokenQueue struct {
-	Topic   string `json:"topic"`
-	QueueID int32  `json:"queueId"`
+	Topic     string `json:"topic"`
+	QueueID   int32  `json:"queueId"`
+	PhyOffset int64  `json:"phyOffset,omitempty"`
 }
 
 func (l Layout) brokenQueuesPath() string { return filepath.Join(l.StateDir(), brokenQueuesName) }
 
-// loadBroken has the queues mended that an earlier run did not come to mend, and keeps the file from now on.
-func (v *views) loadBroken() error {
+// loadBroken has the queues mended that an earlier run did not come to mend, and keeps the file from now on. Where all queues were lost, all are built.
+func (v *views) loadBroken(lost bool) error {
 	path := v.s.layout.brokenQueuesPath()
-	v.view.saveBroken = v.saveBroken
+	v.view.saveBroken, v.view.saveAtOnce = v.saveBroken, v.queues.Kind() != cq.KindFile
+	if lost {
+		return v.saveBroken(nil)
+	}
 	b, err := readFile(v.s.fs, path, maxBrokenBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -48,25 +56,31 @@ func (v *views) loadBroken() error {
 	v.view.mu.Lock()
 	defer v.view.mu.Unlock()
 	for _, q := range file.Queues {
-		v.view.breakLocked(cq.Key{Topic: q.Topic, QueueID: q.QueueID}, errStillBroken)
+		k := cq.Key{Topic: q.Topic, QueueID: q.QueueID}
+		v.view.breakLocked(k, errStillBroken)
+		if queue, ok := v.queues.Queue(k); ok && q.PhyOffset > 0 {
+			if _, err := queue.Bounds(); err == nil {
+				v.view.mu.mended[k] = q.PhyOffset
+			}
+		}
 	}
 	return nil
 }
 
 var errStillBroken = errors.New("it was not built again before the store was closed")
 
-func (v *views) saveBroken(keys []cq.Key) error {
+func (v *views) saveBroken(mended map[cq.Key]int64) error {
 	path := v.s.layout.brokenQueuesPath()
-	if len(keys) == 0 {
+	if len(mended) == 0 {
 		err := v.s.fs.Remove(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return errors.Join(err, v.s.fs.SyncDir(filepath.Dir(path)))
 	}
-	file := brokenQueuesFile{}
-	for _, k := range keys {
-		file.Queues = append(file.Queues, brokenQueue{k.Topic, k.QueueID})
+	file := brokenQueuesFile{Queues: make([]brokenQueue, 0, len(mended))}
+	for _, k := range slices.SortedFunc(maps.Keys(mended), cq.Key.Compare) {
+		file.Queues = append(file.Queues, brokenQueue{k.Topic, k.QueueID, mended[k]})
 	}
 	b, err := json.Marshal(file)
 	if err != nil {

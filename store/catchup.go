@@ -15,17 +15,31 @@ const (
 // catchingUp returns who is told how far a catch-up from one physical offset to another is.
 func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) {
 	report := v.s.phase("dispatch to "+v.view.name(), to-from, "bytes")
-	saved, at := from, time.Now()
+	saved, begin := from, time.Now()
+	at, told := begin, begin
 	return func(phy int64) {
 		report(phy - from)
+		if time.Since(told) >= rebuildTold {
+			told = time.Now()
+			v.s.logger.Info("consume queues are brought up to the log", slog.String("view", v.view.name()), slog.Int64("phyOffset", phy), slog.Int64("to", to),
+				slog.Int64("bytes", phy-from), slog.Int64("bytesPerSecond", perSecond(phy-from, begin)), slog.Int64("brokenQueues", v.view.brokenNow.Load()))
+		}
 		if phy-saved < v.s.catchUpSaveBytes && time.Since(at) < catchUpSaveEvery {
 			return
 		}
-		if err := v.saveCatchUp(ctx); err != nil {
+		save := v.saveCatchUp
+		if v.rebuild != nil {
+			save = v.flush
+		}
+		if err := save(ctx); err != nil && ctx.Err() == nil {
 			v.s.logger.Warn("progress of the catch-up could not be saved", slog.Any("err", err))
 		}
 		saved, at = phy, time.Now()
 	}
+}
+
+func perSecond(n int64, since time.Time) int64 {
+	return int64(float64(n) / max(time.Since(since).Seconds(), 1e-3))
 }
 
 // saveCatchUp makes the queues durable and notes how far they are: RocksDB in its own row, files in the checkpoint. The queue offsets come when

@@ -49,7 +49,7 @@ const getBatch = 64
 //
 // A unit whose record is not there, or is not a message of the queue, is stepped over: the record has expired, or was lost and its place filled.
 //
-// The error is ErrClosed, ErrBatchQueue, or that of a queue or log that cannot be read, with file or row. res then has no messages.
+// The error is ErrClosed, ErrBatchQueue, ErrRebuilding (only of offsets that a queue which is being built again does not have yet), or that of a queue or log that cannot be read, with file or row. res then has no messages.
 //
 // Source: DefaultMessageStore.getMessage, 5.5.0.
 func (s *Store) Get(req *GetRequest, res *GetResult) error {
@@ -64,10 +64,15 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 	case s.isBatchTopic(req.Topic):
 		return fmt.Errorf("get messages of %s: %w", req.Topic, ErrBatchQueue)
 	}
-	q, ok := s.views.queues.Queue(cq.Key{Topic: req.Topic, QueueID: req.QueueID})
+	k := cq.Key{Topic: req.Topic, QueueID: req.QueueID}
+	ready := s.QueueReady(k) // before its bounds: what is read of a queue that was complete is
+	q, ok := s.views.queues.Queue(k)
 	if !ok {
-		if s.closed.Load() {
+		switch {
+		case s.closed.Load():
 			return ErrClosed
+		case !ready:
+			return fmt.Errorf("get messages of %s: %w", k, ErrRebuilding)
 		}
 		res.Status, res.NextOffset = GetNoQueue, s.corrected(req.Offset, 0)
 		return nil
@@ -75,6 +80,9 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 	b, err := q.Bounds()
 	if err != nil {
 		return fmt.Errorf("get messages of %s: %w", q.Key(), s.closedOr(err))
+	}
+	if !ready && (req.Offset < b.Min || req.Offset >= b.Max) {
+		return fmt.Errorf("get messages of %s at offset %d: %w", k, req.Offset, ErrRebuilding)
 	}
 	res.MinOffset, res.MaxOffset = b.Min, b.Max
 	switch at := req.Offset; {

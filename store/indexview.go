@@ -22,6 +22,8 @@ type indexView struct {
 	adding  *index.Batch
 	batches batches[index.Batch]
 
+	from, to int64 // of the log, what was missing when the store was opened
+
 	flushing sync.Mutex
 }
 
@@ -40,8 +42,11 @@ func (s *Store) openIndex(c *Checkpoint, unclean bool, levels *message.DelayLeve
 	}
 	log := s.writer.Log()
 	v := newIndexView(ix, levels)
-	v.s = s
-	v.follow = newFollower(v, log, s.logger, min(max(ix.DispatchFrom(), log.MinOffset(), 0), end))
+	v.s, v.from, v.to = s, min(max(ix.DispatchFrom(), log.MinOffset(), 0), end), end
+	v.follow = newFollower(v, log, s.logger, v.from)
+	if end-v.from > s.rebuildBytes {
+		s.logger.Warn("the index is built from the log while the store serves", slog.Int64("phyOffset", v.from), slog.Int64("bytes", end-v.from))
+	}
 	v.follow.uncommitted = s.o.ReadUnCommitted
 	return v, nil
 }

@@ -28,6 +28,7 @@ import (
 //	lock                                       its first byte carries the lock                  RocketMQ, this package
 //	config/topics.json                         the broker's topics                              RocketMQ, Generate
 //	tandemmq/                                  our own state, unknown to RocketMQ               migrate, this package
+//	tandemmq/broken/                           what was set aside: see docs/recovery.md         this package
 //
 // Source: StorePathConfigHelper, 5.5.0.
 type Layout struct {

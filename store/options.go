@@ -242,10 +242,17 @@ type Options struct {
 	// LogDamagePolicy says what becomes of a log with valid records behind damage: refuse (default), mend or accept-loss, see DamagePolicy.
 	LogDamagePolicy DamagePolicy `prop:"logDamagePolicy,own"`
 
+	// QueueDamagePolicy says what becomes of a RocksDB directory that is damaged: rebuild (default) or refuse, see QueueDamagePolicy.
+	QueueDamagePolicy QueueDamagePolicy `prop:"queueDamagePolicy,own"`
+
 	// FS is where the store lives. nil: the machine's filesystem. Not a property.
 	FS mmap.FS `prop:"-"`
 	// hooks replace what retention knows of the world, in tests.
 	hooks retentionHooks `prop:"-"`
+	// rebuildBytes replaces the constant, in tests.
+	rebuildBytes int64 `prop:"-"`
+	// rebuildStep is called before a rebuild and after each of its steps, in tests.
+	rebuildStep func(phy int64) `prop:"-"`
 	// IsBatchTopic tells whether the queues of a topic are batch queues (its attribute queue.type is BatchCQ), so that a batch for
 	// it can be stored whole, as an inner batch. Called by each put of a batch, concurrently. nil: no topic. Not a property.
 	IsBatchTopic func(topic string) bool `prop:"-"`
@@ -329,5 +336,6 @@ func DefaultOptions() Options {
 		BuildConsumeQueues:     true,
 		MaxDispatchBehindBytes: 512 << 20,
 		LogDamagePolicy:        DamageRefuse,
+		QueueDamagePolicy:      QueueDamageRebuild,
 	}
 }

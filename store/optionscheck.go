@@ -113,6 +113,9 @@ func (o *Options) Validate() error {
 	if !o.LogDamagePolicy.valid() {
 		fault("logDamagePolicy is %q, want %s, %s or %s", o.LogDamagePolicy, DamageRefuse, DamageMend, DamageAcceptLoss)
 	}
+	if !o.QueueDamagePolicy.valid() {
+		fault("queueDamagePolicy is %q, want %s or %s", o.QueueDamagePolicy, QueueDamageRebuild, QueueDamageRefuse)
+	}
 	if o.DuplicationEnable {
 		fault("duplicationEnable is true, which is not supported")
 	}

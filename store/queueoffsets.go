@@ -150,6 +150,16 @@ func (q *queueOffsets) fits(log *commitlog.Log, end int64) bool {
 	return r.StoreTimestampMs == q.last.ms && (behind == q.phyOffset || log.FileEnd(q.last.phy) == q.phyOffset) // a filler may follow
 }
 
+// owesUnits tells whether any queue should have units.
+func (q *queueOffsets) owesUnits() bool {
+	for _, state := range q.next {
+		if !state.unitless && !state.gone {
+			return true
+		}
+	}
+	return false
+}
+
 // removeQueueOffsets removes a note that does not fit, durably: the log may grow to where it would seem to.
 func removeQueueOffsets(fsys mmap.FS, path string) error {
 	err := fsys.Remove(path)

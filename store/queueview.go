@@ -41,18 +41,23 @@ type queueView struct {
 	lastTopic string              // the last one that was asked for
 	refused   map[string]struct{} // topics of batch queues that were reported
 
+	freshBelow int64 // records below it are dispatched to a store of queues that had none, from the log's beginning on: a queue may begin at any slot
+
 	mu struct { // between the follower, a mending, and who looks at the queues
 		sync.Mutex
 		known  map[cq.Key]*queueState
 		broken map[cq.Key]error // queues that get nothing until they are mended
-		saved  bool             // saveBroken knows of all of them
+		mended map[cq.Key]int64 // physical offset below which a broken queue has all units, durably
+		saved  bool             // saveBroken knows of all of this
 
 		delivered int64      // everything below it is in the queues that are not broken
 		last      recordMark // the last record below that
 	}
-	saveBroken func(keys []cq.Key) error // writes down which queues are broken; nil: that is known without it
-	mending    sync.Mutex                // one at a time; before mu
-	onBroken   func()                    // told that there are broken queues; nil: nobody
+	saveBroken func(mended map[cq.Key]int64) error // writes down which queues are broken, and how far they are mended; nil: nobody asks
+	saveAtOnce bool                                // before the next delivery: what is broken is not found out again
+	filling    atomic.Pointer[filler]              // the mending under way
+	mending    sync.Mutex                          // one at a time; before mu
+	onBroken   func()                              // told that there are broken queues; nil: nobody
 
 	conflicts, gaps, unsupported atomic.Int64
 	brokenNow                    atomic.Int64 // len(mu.broken)
@@ -80,6 +85,7 @@ func newQueueView(queues cq.Store, levels *message.DelayLevels, light bool, batc
 	}
 	v.mu.known = make(map[cq.Key]*queueState)
 	v.mu.broken = make(map[cq.Key]error)
+	v.mu.mended = make(map[cq.Key]int64)
 	v.mu.saved = true
 	v.mu.last.phy, v.added.phy = -1, -1
 	return v
@@ -213,8 +219,10 @@ func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
 	clear(b.entries)
 	b.entries = b.entries[:0]
 	v.mu.delivered, v.mu.last = end, b.added
-	if err := v.saveBrokenLocked(); err != nil {
-		return err
+	if v.saveAtOnce {
+		if err := v.saveBrokenLocked(); err != nil {
+			return err
+		}
 	}
 	v.batches.put(b)
 	return nil
@@ -231,7 +239,7 @@ func (v *queueView) lookLocked(batch []cq.Entry) {
 		e := &batch[i]
 		q := recent.stateLocked(v, e.Key)
 		if !q.checked {
-			if _, ok := v.queues.Queue(e.Key); !ok && e.QueueOffset > 0 {
+			if _, ok := v.queues.Queue(e.Key); !ok && e.QueueOffset > 0 && e.Unit.PhyOffset >= v.freshBelow {
 				v.breakLocked(e.Key, errLost)
 			}
 			q.checked = true
@@ -359,8 +367,11 @@ func (v *queueView) saveBrokenLocked() error {
 	if v.mu.saved || v.saveBroken == nil {
 		return nil
 	}
-	keys := slices.SortedFunc(maps.Keys(v.mu.broken), cq.Key.Compare)
-	if err := v.saveBroken(keys); err != nil {
+	mended := make(map[cq.Key]int64, len(v.mu.broken))
+	for k := range v.mu.broken {
+		mended[k] = v.mu.mended[k]
+	}
+	if err := v.saveBroken(mended); err != nil {
 		return fmt.Errorf("note broken queues: %w", err)
 	}
 	v.mu.saved = true

@@ -22,7 +22,7 @@ func (r *recovery) views(kind StoreType, last bool) error {
 	o.StoreType = kind
 	o.MessageIndexEnable = o.MessageIndexEnable && last // once
 	s := newStore(o)
-	s.layout, s.keepAbort, s.onProgress = r.layout, true, r.o.Progress
+	s.layout, s.keepAbort, s.waits, s.onProgress = r.layout, true, true, r.o.Progress
 	if err := s.load(); err != nil {
 		return s.openError(err)
 	}

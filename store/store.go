@@ -55,6 +55,8 @@ type Store struct {
 	abort            abortMark
 	keepAbort        bool                                                          // Close leaves the mark
 	catchUpSaveBytes int64                                                         // constant, smaller in tests
+	rebuildBytes     int64                                                         // the same
+	waits            bool                                                          // load returns when the views have everything, and Close waits for that: offline
 	onProgress       func(phase string, total int64, unit string) func(done int64) // told of long work of load; nil: nobody
 	openedWith       int64                                                         // wrote position when the store was opened
 }
@@ -65,6 +67,10 @@ func newStore(o Options) *Store {
 		o: o, fs: o.FS, logger: o.Logger, flags: new(RunningFlags),
 		syncFlush: o.FlushDiskType == SyncFlush, maxRecord: o.MappedFileSizeCommitLog - message.BlankHeaderSize,
 		offsets: newOffsetTable(o.TopicQueueLockNum), memory: machineMemory(), catchUpSaveBytes: catchUpSaveBytes,
+		rebuildBytes: rebuildBytes,
+	}
+	if o.rebuildBytes > 0 {
+		s.rebuildBytes = o.rebuildBytes
 	}
 	if s.fs == nil {
 		s.fs = mmap.OS
@@ -82,7 +88,8 @@ func newStore(o Options) *Store {
 //  2. writes the abort mark, durably, before it changes anything (W31);
 //  3. opens the log, which cuts a torn tail off; a log with valid records behind damage is refused with file and offset (*DamageError), unless LogDamagePolicy says
 //     otherwise, or it is the work of a loss of power (docs/recovery.md);
-//  4. brings the consume queues to agree with the log (see openViews); they say which offset comes next in each queue.
+//  4. brings the consume queues to agree with the log (see openViews). Where more than 64 MiB of the log have to be dispatched for that, they are built while the store
+//     serves: Watermarks tells how far they are, QueueState whether a queue is complete. Puts get their right offsets from the beginning.
 //
 // Without BuildConsumeQueues the queues are not looked at, nor written: the whole log is read instead of 4, and the next offset of
 // a queue is what follows its last record. RocketMQ builds the queues when it opens the store after the abort mark (see Close).

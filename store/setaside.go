@@ -1,0 +1,146 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/internal/mmap"
+)
+
+// QueueDamagePolicy says what becomes of a RocksDB directory that cannot be opened because files of it are damaged or missing.
+type QueueDamagePolicy string
+
+// The policies.
+const (
+	QueueDamageRebuild QueueDamagePolicy = "rebuild" // its files are set aside in <root>/tandemmq/broken, and the queues are built from the log
+	QueueDamageRefuse  QueueDamagePolicy = "refuse"  // the store is not opened, and nothing is changed
+)
+
+func (p QueueDamagePolicy) valid() bool { return p == QueueDamageRebuild || p == QueueDamageRefuse }
+
+// maxSetAside bounds how often an open sets a database aside: remnants in one place, a damaged one in the other, and what was made anew.
+const maxSetAside = 3
+
+// openRocks opens the RocksDB queues, where they are or where the options want them. A database that is damaged is dealt with by QueueDamagePolicy. It is a view: all that is in it comes
+// back from the log, but for the next offset of queues whose records have all expired.
+func (s *Store) openRocks(minPhy int64) (cq.Store, error) {
+	place := RocksShared
+	if s.o.UseSeparateStorePathForRocksdbCQ {
+		place = RocksSeparate
+	}
+	for try := 0; ; try++ {
+		dir, layout, found, err := s.layout.FindRocks()
+		var remnants *RemnantsError
+		if errors.As(err, &remnants) {
+			dir, layout = remnants.Dir, remnants.Layout
+		} else if err != nil {
+			return nil, err
+		}
+		if err == nil {
+			if found {
+				place = layout
+			}
+			dir = s.layout.RocksDir(place)
+			var queues cq.Store
+			if queues, err = s.openRocksAt(dir, minPhy); err == nil {
+				return queues, nil
+			}
+			if !found || !errors.Is(err, cq.ErrCorrupt) {
+				return nil, err
+			}
+		}
+		if s.o.QueueDamagePolicy == QueueDamageRefuse || try == maxSetAside {
+			return nil, fmt.Errorf("%w (queueDamagePolicy=%s sets the database aside and builds the queues from the log)", err, QueueDamageRebuild)
+		}
+		place = layout
+		to, aerr := setAsideRocks(s.fs, s.layout, dir)
+		if aerr != nil {
+			return nil, errors.Join(err, aerr)
+		}
+		s.logger.Error("THE ROCKSDB DIRECTORY IS DAMAGED: its files are set aside, and all queues are built from the log", slog.String("dir", dir), slog.String("to", to), slog.Any("err", err))
+	}
+}
+
+func (s *Store) openRocksAt(dir string, minPhy int64) (cq.Store, error) {
+	if err := makeDir(s.fs, dir); err != nil {
+		return nil, err
+	}
+	o := rocks.DefaultOptions()
+	o.Create, o.MinPhyOffset, o.Logger = true, minPhy, s.o.Logger
+	q, err := rocks.Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// setAsideRocks moves the files of a database out of dir, and nothing else that may be there, and returns where to. CURRENT goes first: cut off, it leaves remnants, which are
+// set aside in turn.
+func setAsideRocks(fsys mmap.FS, l Layout, dir string) (to string, err error) {
+	var names []string
+	if err := readDir(dir, func(e fs.DirEntry) error {
+		if e.Type().IsRegular() && isRocksFile(e.Name()) {
+			names = append(names, e.Name())
+		}
+		return nil
+	}); err != nil {
+		return "", fmt.Errorf("set RocksDB aside: %w", err)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if a == currentFile || b == currentFile {
+			return map[bool]int{true: -1, false: 1}[a == currentFile]
+		}
+		return strings.Compare(a, b)
+	})
+	if to, err = newAside(fsys, l, "rocksdb"); err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		if err := fsys.Rename(filepath.Join(dir, name), filepath.Join(to, name)); err != nil {
+			return "", fmt.Errorf("set RocksDB aside: %w", err)
+		}
+	}
+	return to, errors.Join(fsys.SyncDir(to), fsys.SyncDir(dir))
+}
+
+// newAside makes a directory tandemmq/broken/NAME-N for what is set aside.
+func newAside(fsys mmap.FS, l Layout, name string) (string, error) {
+	for _, dir := range []string{l.StateDir(), l.brokenDir()} {
+		if err := makeDir(fsys, dir); err != nil {
+			return "", err
+		}
+	}
+	for n := 1; ; n++ {
+		to := filepath.Join(l.brokenDir(), fmt.Sprintf("%s-%d", name, n))
+		err := fsys.Mkdir(to, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("set aside: %w", err)
+		}
+		return to, fsys.SyncDir(l.brokenDir())
+	}
+}
+
+// isRocksFile tells whether RocksDB gives a file of a database such a name. File queues are directories.
+func isRocksFile(name string) bool {
+	switch name {
+	case currentFile, "IDENTITY", "LOCK", "LOG":
+		return true
+	}
+	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "LOG.old."} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	stem, ext, ok := strings.Cut(name, ".")
+	return ok && stem != "" && strings.Trim(stem, "0123456789") == "" && slices.Contains([]string{"sst", "log", "ldb", "blob", "dbtmp"}, ext)
+}

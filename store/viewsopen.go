@@ -1,0 +1,297 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/file"
+)
+
+// openViews opens the consume queues, brings them to the end of the log, or begins with that, and starts what keeps them there. unclean tells that the
+// store was not closed in order.
+//
+// Three steps make the queues agree with the log, whatever is in them: units of records that the log does not have are cut off; everything from where
+// the queues are known to be complete is dispatched again, repeats being accepted; and what then does not fit is mended from the log. More than
+// rebuildBytes are dispatched while the store serves (rebuild.go).
+func (s *Store) openViews(unclean bool) (err error) {
+	v := &views{s: s, broken: make(chan struct{}, 1), verified: make(chan struct{}), noted: -1}
+	if v.checkpoint, _, err = readCheckpoint(s.fs, s.layout.CheckpointPath(), time.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.logger.Warn("checkpoint is not used", slog.Any("err", err)) // costs time, and nothing else
+		v.checkpoint = Checkpoint{}
+	}
+	if v.queues, err = s.openQueues(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, v.queues.Close())
+		}
+	}()
+	ctx := context.Background()
+	end := s.writer.Positions().Confirm
+	if err := v.queues.TruncateDirty(ctx, end); err != nil {
+		return err
+	}
+	levels, err := s.o.DelayLevels()
+	if err != nil {
+		return err
+	}
+	v.view = newQueueView(v.queues, levels, s.dispatchesLight(), s.isBatchTopic, s.logger)
+	v.view.lightOffsets = s.o.EnableLmq
+	v.view.onBroken = v.kickMending
+	if err := v.align(ctx, v.plan(s.writer.Log(), unclean, end)); err != nil {
+		return err
+	}
+	if err := s.loadOffsets(v); err != nil {
+		return err
+	}
+	if s.o.MessageIndexEnable {
+		if v.index, err = s.openIndex(&v.checkpoint, unclean, levels); err != nil {
+			s.reportIndex(err)
+			err = nil
+		}
+	}
+	if end == 0 {
+		if err := noteNothing(s.fs, s.layout.CheckpointPath()); err != nil {
+			return err
+		}
+	}
+	s.views = v
+	v.start()
+	return nil
+}
+
+// alignment is how the queues are brought to agree with the log.
+type alignment struct {
+	log        *commitlog.Log
+	begin, end int64 // of the log
+	from       int64 // below it the queues are complete
+	lost       bool  // there are no queues at all
+	online     bool  // there is so much to dispatch that nobody is to wait for it
+	note       *queueOffsets
+}
+
+// plan finds out from where the log has to be dispatched.
+func (v *views) plan(log *commitlog.Log, unclean bool, end int64) *alignment {
+	a := &alignment{log: log, end: end, begin: min(max(log.MinOffset(), 0), end)}
+	a.lost = v.queues.DispatchFrom() < 0 && end > a.begin
+	if v.learns() || a.lost {
+		a.note = v.readNote(log, end)
+	}
+	a.lost = a.lost && (a.note == nil || a.note.owesUnits())
+	a.from = v.dispatchFrom(log, unclean, end)
+	mark := v.readRebuildMark(log, end)
+	switch {
+	case a.lost:
+		a.from = a.begin
+	case mark >= 0:
+		a.from = mark
+	case a.note != nil && v.queues.Kind() == cq.KindFile && (!unclean || a.note.phyOffset > a.from): // a catch-up that was cut off has noted its progress in the checkpoint
+		a.from = a.note.phyOffset
+	}
+	a.online = mark >= 0 || end-a.from > v.s.rebuildBytes
+	return a
+}
+
+// align brings the queues to the end of the log. Where that takes long, it is only begun: then the log is read for what puts have to know.
+func (v *views) align(ctx context.Context, a *alignment) error {
+	if err := v.loadBroken(a.lost); err != nil {
+		return err
+	}
+	mendLater := a.end-a.begin > v.s.rebuildBytes
+	learnFrom := int64(-1)
+	switch {
+	case v.learns() || v.view.brokenNow.Load() > 0 && mendLater: // from the log's beginning
+	case a.online:
+		learnFrom = a.from // RocksDB knows of what is below
+	default:
+		learnFrom = a.end
+	}
+	if err := v.learnQueues(a.log, a.note, learnFrom, a.end); err != nil {
+		return err
+	}
+	v.view.mu.delivered = a.from
+	if a.lost {
+		v.view.freshBelow = a.end
+		if a.begin > 0 && a.note == nil {
+			v.s.logger.Error("all consume queues were lost, and the log's beginning has expired: a queue whose records are all gone begins at 0 again", slog.Int64("phyOffset", a.begin))
+		}
+	}
+	v.follow = newFollower(v.view, a.log, v.s.logger, a.from)
+	v.follow.uncommitted = v.s.o.ReadUnCommitted
+	if a.online {
+		if err := v.beginRebuild(a.from, a.end); err != nil || !v.s.waits {
+			return err
+		}
+		if err := v.runRebuild(ctx); err != nil {
+			return fmt.Errorf("build consume queues from the log: %w", err)
+		}
+	} else if a.from < a.end {
+		v.s.logger.Info("consume queues are brought up to the log", slog.Int64("phyOffset", a.from), slog.Int64("bytes", a.end-a.from))
+		if err := v.follow.catchUp(ctx, a.end, v.catchingUp(ctx, a.from, a.end)); err != nil {
+			return fmt.Errorf("bring consume queues up to the log: %w", err)
+		}
+	}
+	if mendLater && !v.s.waits {
+		return nil // onBroken was told
+	}
+	return v.view.mend(ctx, a.log)
+}
+
+// openQueues opens the store of consume queues that storeType names.
+//
+// Source: ConsumeQueueStoreFactory, 5.5.0.
+func (s *Store) openQueues() (cq.Store, error) {
+	minPhy := max(s.writer.Log().MinOffset(), 0)
+	if s.o.StoreType == StoreTypeRocksDB {
+		return s.openRocks(minPhy)
+	}
+	if _, _, _, err := s.layout.FindRocks(); err != nil {
+		return nil, err
+	}
+	return file.Open(s.layout.ConsumeQueueDir(), file.Options{
+		FileSizeBytes: s.o.queueFileBytes(), MinPhyOffset: minPhy, ExtDir: s.layout.ExtDir(), Logger: s.o.Logger,
+	})
+}
+
+// dispatchesLight tells whether records get units in further queues.
+//
+// Source: ConsumeQueue.putMessagePositionInfoWrapper, RocksDBConsumeQueueStore.dispatchLMQ, 5.5.0: files want enableMultiDispatch besides.
+func (s *Store) dispatchesLight() bool {
+	return s.o.EnableLmq && (s.o.EnableMultiDispatch || s.o.StoreType == StoreTypeRocksDB)
+}
+
+// dispatchFrom returns the physical offset from which the log has to be dispatched again, so that the queues lack nothing.
+//
+//	RocksDB                   its checkpoint row, which is flushed together with the units it speaks of: the end of a record
+//	files, clean stop         the end of the last record that any queue has: units are appended in the order of the log
+//	files, unclean stop       logicsPhysicalOffset of the checkpoint, the beginning of a record up to which all was flushed; without one,
+//	                          and with none that fits the log, the log's beginning: files keep no note of their own
+//
+// A value that is too low costs time. There is no limit on how far back it may lie (W15).
+//
+// Source: ConsumeQueueStore.getDispatchFromPhyOffset, CommitLog.recoverAbnormally, 5.5.0.
+func (v *views) dispatchFrom(log *commitlog.Log, unclean bool, end int64) int64 {
+	from := v.queues.DispatchFrom()
+	if unclean && v.queues.Kind() == cq.KindFile {
+		from = v.checkpoint.LogicsPhysicalOffset
+		if from <= 0 || from > end {
+			from = -1
+		}
+	}
+	return min(max(from, log.MinOffset(), 0), end)
+}
+
+// learns tells whether the log is asked what comes next in each queue. RocksDB queues need not be, a row of theirs has the max offset; but
+// batch queues are in no store of queues.
+func (v *views) learns() bool { return v.queues.Kind() == cq.KindFile || v.s.o.IsBatchTopic != nil }
+
+// readNote returns the file queue-offsets if it fits the log, nil otherwise.
+func (v *views) readNote(log *commitlog.Log, end int64) *queueOffsets {
+	note, err := readQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath())
+	switch {
+	case err != nil:
+		v.s.logger.Warn("queue offsets are read from the log", slog.Any("err", err))
+		return nil
+	case note == nil:
+		return nil
+	case note.fits(log, end):
+		return note
+	}
+	v.s.logger.Warn("queue offsets are read from the log: what was noted is about another one", slog.Int64("phyOffset", note.phyOffset))
+	if err := removeQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath()); err != nil {
+		v.s.logger.Error("queue offsets that do not fit the log stay", slog.Any("err", err))
+	}
+	return nil
+}
+
+// learnQueues finds out what comes next in each queue, by the log: what the note says, and the records behind it; without a note the records from a physical offset on, -1 for all.
+func (v *views) learnQueues(log *commitlog.Log, note *queueOffsets, from, end int64) error {
+	if from == end {
+		return nil
+	}
+	if note != nil {
+		from = note.phyOffset
+		v.view.mu.last, v.view.added = note.last, note.last
+		for k, state := range note.next {
+			v.view.mu.known[k] = &state
+		}
+	}
+	if from == end || end <= 0 {
+		return nil
+	}
+	from = max(from, log.MinOffset(), 0)
+	v.s.logger.Info("the log is read for the offsets of its queues", slog.Int64("phyOffset", from), slog.Int64("bytes", end-from))
+	begin := time.Now()
+	told, report := begin, v.s.phase("offsets of queues", end-from, "bytes")
+	s := log.Scanner(from, commitlog.ScanOptions{To: end})
+	defer func() { s.Close() }()
+	for {
+		for n := 1; s.Next(); n++ {
+			v.view.add(s.Record())
+			if n%followBatchRecords == 0 {
+				v.view.learn()
+				done := s.Record().PhyOffset - from
+				report(done)
+				if time.Since(told) >= rebuildTold {
+					told = time.Now()
+					v.s.logger.Info("the log is read for the offsets of its queues", slog.Int64("done", done), slog.Int64("bytes", end-from), slog.Int64("bytesPerSecond", perSecond(done, begin)))
+				}
+			}
+		}
+		v.view.learn()
+		var damage *commitlog.EndError
+		switch {
+		case s.Err() == nil:
+			return nil
+		case !errors.As(s.Err(), &damage) || damage.NextValid < 0:
+			return s.Err()
+		}
+		s.Close()
+		s = log.Scanner(damage.NextValid, commitlog.ScanOptions{To: end})
+	}
+}
+
+// loadOffsets lets puts find out which offset comes next: what the log says, and for a queue of which the log has no record left, what the queue says.
+func (s *Store) loadOffsets(v *views) error {
+	v.ends = make(map[cq.Key]int64, len(v.view.mu.known)) // nobody else has the view yet, and nobody changes this
+	for k, q := range v.view.mu.known {
+		v.ends[k] = q.next
+	}
+	byLog := v.ends
+	s.offsets.load = func(topic string, id int32) (int64, error) {
+		k := cq.Key{Topic: topic, QueueID: id}
+		next := byLog[k]
+		q, ok := v.queues.Queue(k)
+		if !ok {
+			if s.closed.Load() {
+				return 0, ErrClosed // the queues are closed as well, and would say that there is none
+			}
+			return next, nil
+		}
+		b, err := q.Bounds()
+		if err != nil && next > 0 {
+			return next, nil // it is being built again
+		}
+		return max(next, b.Max), err
+	}
+	s.offsets.light.Store(0)
+	if s.lightLimit() < 0 {
+		return nil
+	}
+	for k, err := range v.queues.Queues() {
+		if err != nil {
+			return err
+		}
+		if k.IsLMQ() {
+			s.offsets.light.Add(1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"time"
+)
+
+// Watermarks are how far the parts of a store have come, as physical offsets. MinPhyOffset is where the log begins; everything below each of the others is done.
+type Watermarks struct {
+	MinPhyOffset int64 `json:"minPhyOffset"`
+	Appended     int64 `json:"appended"`
+	Committed    int64 `json:"committed"` // readable
+	Flushed      int64 `json:"flushed"`   // durable
+	Confirmed    int64 `json:"confirmed"` // where readers of messages stop
+	// Views tells of what is derived from the log, by name: "file queues" or "rocks queues", and "index".
+	Views map[string]ViewMark `json:"views"`
+}
+
+// ViewMark is how far a view has come.
+type ViewMark struct {
+	Dispatched  int64 `json:"dispatched"`  // every record below is in the view
+	Durable     int64 `json:"durable"`     // and durable there; -1 when this process has not made anything durable yet
+	BehindBytes int64 `json:"behindBytes"` // of the log that is not in the view
+	BehindMs    int64 `json:"behindMs"`    // from the store time of the last record in the view to now; 0 when nothing is behind
+	PassedOver  int64 `json:"passedOver"`  // records that the view could not take
+	HoleBytes   int64 `json:"holeBytes"`   // of the log that are no record and were passed over
+	Conflicts   int64 `json:"conflicts"`   // records whose slot another has
+	Unsupported int64 `json:"unsupported"` // units of kinds that this version does not keep
+	Broken      int   `json:"broken"`      // queues that are being built again
+	// Rebuilding is there while the view is built again, from more of the log than Open waits for, or some of its queues are (Broken).
+	Rebuilding *Rebuilding `json:"rebuilding,omitempty"`
+	Failure    string      `json:"failure,omitempty"` // why dispatch has stopped
+}
+
+// Watermarks returns how far everything has come. Each value was true at some moment during the call.
+func (s *Store) Watermarks() Watermarks {
+	p := s.log.Positions()
+	m := Watermarks{MinPhyOffset: max(s.Log().MinOffset(), 0), Appended: p.Wrote, Committed: p.Committed, Flushed: p.Flushed, Confirmed: p.Confirm, Views: map[string]ViewMark{}}
+	if v := s.views; v != nil {
+		q := v.view
+		mark := s.mark(v.follow)
+		_, _, mark.Durable = v.queues.Progress()
+		mark.Conflicts, mark.Unsupported, mark.Broken = q.conflicts.Load(), q.unsupported.Load(), int(q.brokenNow.Load())
+		switch r := v.rebuild; {
+		case !r.ended():
+			mark.Rebuilding = &Rebuilding{From: r.from, To: r.to, Done: min(mark.Dispatched, r.to)}
+		case mark.Broken > 0:
+			mark.Rebuilding = q.mendMark()
+		}
+		m.Views[q.name()] = mark
+		if v.index != nil {
+			mark := s.mark(v.index.follow)
+			_, mark.Durable = v.index.index.Progress()
+			if x := v.index; x.to-x.from > s.rebuildBytes && mark.Dispatched < x.to {
+				mark.Rebuilding = &Rebuilding{From: x.from, To: x.to, Done: mark.Dispatched}
+			}
+			m.Views[v.index.name()] = mark
+		}
+	}
+	return m
+}
+
+// mark tells how far a follower is.
+func (s *Store) mark(f *follower) ViewMark {
+	m := ViewMark{Dispatched: f.from.Load(), PassedOver: f.poison.Load(), HoleBytes: f.holes.Load()}
+	if m.BehindBytes = max(s.log.Positions().Wrote-m.Dispatched, 0); m.BehindBytes > 0 {
+		if _, ms := f.lastDelivered(); ms > 0 {
+			m.BehindMs = max(time.Now().UnixMilli()-ms, 0)
+		}
+	}
+	if err := f.failure(); err != nil {
+		m.Failure = err.Error()
+	}
+	return m
+}
