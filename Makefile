@@ -94,6 +94,12 @@ bench-put: build ## how fast messages are stored, beside RocketMQ (installs a JD
 	@mkdir -p $(BENCHDIR)
 	$(GO) run ./bench/put -dir $(BENCHDIR) $(BENCHFLAGS)
 
+.PHONY: bench-dispatch
+bench-dispatch: rocksdb ## how fast queues are built and a store opens, beside RocketMQ (installs a JDK and Maven); BENCHDIR=DIR
+	@scripts/setup.sh java
+	@mkdir -p $(BENCHDIR)
+	$(GO) run ./bench/dispatch -dir $(BENCHDIR) $(BENCHFLAGS)
+
 # ---- keeping it tidy --------------------------------------------------------------------------
 
 # Linters have their own module, so that ours stays small; built once for each tools/go.sum.

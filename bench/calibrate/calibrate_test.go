@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"hash/crc32"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -117,4 +118,31 @@ func TestLatency(t *testing.T) {
 	one := NewLatency()
 	one.Record(1234567)
 	require.Equal(t, Summary{1, 1234567, 1234567, 1234567, 1234567}, one.Summary())
+}
+
+func TestSequentialRead(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	require.NoError(t, os.WriteFile(a, make([]byte, 3<<20+7), 0o644))
+	require.NoError(t, os.WriteFile(b, nil, 0o644))
+	require.NoError(t, DropCache([]string{a, b}))
+	n, err := readThrough(a, make([]byte, 1<<20))
+	require.NoError(t, err)
+	require.EqualValues(t, 3<<20+7, n)
+	rate, err := SequentialRead([]string{a, b})
+	require.NoError(t, err)
+	require.Positive(t, rate)
+	_, err = SequentialRead([]string{filepath.Join(dir, "nowhere")})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, DropCache([]string{filepath.Join(dir, "nowhere")}), os.ErrNotExist)
+}
+
+func TestSpread(t *testing.T) {
+	v, ok := Spread([]float64{3, 1, 2})
+	require.True(t, ok)
+	require.Equal(t, [3]float64{1, 2, 3}, v)
+	for _, bad := range [][]float64{nil, {1, math.NaN()}, {math.Inf(1)}} {
+		_, ok := Spread(bad)
+		require.False(t, ok)
+	}
 }

@@ -111,7 +111,7 @@ func (b *bench) run(ctx context.Context) (missed int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 
-	m := machine(ctx, b.dir, b.bin)
+	m := calibrate.Machine(ctx, b.dir, b.bin)
 	fmt.Fprintln(b.w, m)
 	raw, err := json.Marshal(m)
 	if err != nil {

@@ -5,9 +5,10 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/tandemq/tandemmq/bench/calibrate"
 )
 
 // repetition is the results of one repetition by row name.
@@ -105,7 +106,7 @@ func printRatios(w io.Writer, all []repetition, s sizes) (missed int) {
 			verdict = "missed"
 			missed++
 		}
-		fmt.Fprintf(w, "RATIO %s %s %s %v %s\n", r.name, short(v[1]), r.op, r.limit, verdict)
+		fmt.Fprintf(w, "RATIO %s %s %s %v %s\n", r.name, calibrate.Short(v[1]), r.op, r.limit, verdict)
 	}
 	if len(unmeasured) > 0 {
 		fmt.Fprintf(w, "not measured: %s\n", strings.Join(unmeasured, ", "))
@@ -134,32 +135,11 @@ func note(w io.Writer, all []repetition, s sizes) {
 	}
 }
 
-// spread returns min, median and max of what the repetitions give; ok is false where one gives no number.
+// spread is calibrate.Spread of what the repetitions give.
 func spread(all []repetition, f func(repetition) float64) (v [3]float64, ok bool) {
-	values := make([]float64, 0, len(all))
-	for _, r := range all {
-		x := f(r)
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return v, false
-		}
-		values = append(values, x)
+	values := make([]float64, len(all))
+	for i, r := range all {
+		values[i] = f(r)
 	}
-	if len(values) == 0 {
-		return v, false
-	}
-	slices.Sort(values)
-	return [3]float64{values[0], values[len(values)/2], values[len(values)-1]}, true
-}
-
-// short writes a number with three digits or so.
-func short(v float64) string {
-	switch {
-	case v != 0 && math.Abs(v) < 0.01:
-		return fmt.Sprintf("%.4f", v)
-	case math.Abs(v) < 10:
-		return fmt.Sprintf("%.2f", v)
-	case math.Abs(v) < 100:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.0f", v)
+	return calibrate.Spread(values)
 }

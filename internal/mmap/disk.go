@@ -162,3 +162,12 @@ func retryEINTR(fn func() error) error {
 		}
 	}
 }
+
+// DropCache asks the kernel to forget what it has of f in memory. Pages that are dirty, or mapped by somebody, stay. A kernel or filesystem that cannot is no error.
+func DropCache(f *os.File) error {
+	err := control(f, func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("drop the cache of %s: %w", f.Name(), err)
+	}
+	return nil
+}

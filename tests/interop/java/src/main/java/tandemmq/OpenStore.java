@@ -31,6 +31,10 @@ final class OpenStore implements AutoCloseable {
     /** The two kinds of consume queue store; null where the mode has none. */
     final ConsumeQueueStore fileQueues;
     final RocksDBConsumeQueueStore rocksQueues;
+    /** What opening took: load(), start(), and both with what was left to dispatch. */
+    final long loadNanos;
+    final long startNanos;
+    final long readyNanos;
 
     OpenStore(Args args) throws Exception {
         this(config(args), args.text("mode", "file").equals("rocks"), topics(args));
@@ -60,11 +64,14 @@ final class OpenStore implements AutoCloseable {
             rocksQueues = rocks ? (RocksDBConsumeQueueStore) queues : null;
         }
         try {
+            long begin = System.nanoTime();
             if (!messages.load()) {
                 throw new IllegalStateException("the store refuses to load " + config.getStorePathRootDir());
             }
+            loadNanos = System.nanoTime() - begin;
             messages.start();
-            awaitIdle();
+            startNanos = System.nanoTime() - begin - loadNanos;
+            readyNanos = awaitIdle() - begin;
         } catch (Throwable e) {
             messages.shutdown();
             throw e;
@@ -135,17 +142,25 @@ final class OpenStore implements AutoCloseable {
         return kind.equals("rocks") ? "defaultRocksDB" : "default";
     }
 
-    /** Returns when the log is dispatched to its end and every RocksDB group is committed. */
-    void awaitIdle() throws InterruptedException {
+    /** Returns when the log is dispatched to its end and every RocksDB group is committed: since when that is so, by System.nanoTime(). */
+    long awaitIdle() throws InterruptedException {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(IDLE_LIMIT_MS);
         // A request is in neither collection for an instant while the committer takes it over: ask several times.
-        for (int calm = 0; calm < 4; calm = idle() ? calm + 1 : 0) {
+        long since = System.nanoTime();
+        for (int calm = 0; calm < 4;) {
+            if (!idle()) {
+                calm = 0;
+                since = System.nanoTime();
+            } else {
+                calm++;
+            }
             if (System.nanoTime() > deadline) {
                 throw new IllegalStateException("dispatch is still " + messages.dispatchBehindBytes() + " bytes behind after "
                     + IDLE_LIMIT_MS + " ms");
             }
             Thread.sleep(15);
         }
+        return since;
     }
 
     private boolean idle() {
