@@ -10,13 +10,14 @@ import (
 const (
 	catchUpSaveBytes = 256 << 20
 	catchUpSaveEvery = 10 * time.Second
+	catchUpSaveShare = 20 // noting takes one part of so many of the time
 )
 
 // catchingUp returns who is told how far a catch-up from one physical offset to another is.
 func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) {
 	report := v.s.phase("dispatch to "+v.view.name(), to-from, "bytes")
 	saved, begin := from, time.Now()
-	at, told := begin, begin
+	at, told, cost := begin, begin, time.Duration(0)
 	return func(phy int64) {
 		report(phy - from)
 		if time.Since(told) >= rebuildTold {
@@ -24,7 +25,8 @@ func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) 
 			v.s.logger.Info("consume queues are brought up to the log", slog.String("view", v.view.name()), slog.Int64("phyOffset", phy), slog.Int64("to", to),
 				slog.Int64("bytes", phy-from), slog.Int64("bytesPerSecond", perSecond(phy-from, begin)), slog.Int64("brokenQueues", v.view.brokenNow.Load()))
 		}
-		if phy-saved < v.s.catchUpSaveBytes && time.Since(at) < catchUpSaveEvery {
+		now := time.Now()
+		if phy-saved < v.s.catchUpSaveBytes && now.Sub(at) < catchUpSaveEvery || now.Sub(at) < catchUpSaveShare*cost {
 			return
 		}
 		save := v.saveCatchUp
@@ -35,6 +37,7 @@ func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) 
 			v.s.logger.Warn("progress of the catch-up could not be saved", slog.Any("err", err))
 		}
 		saved, at = phy, time.Now()
+		cost = at.Sub(now)
 	}
 }
 

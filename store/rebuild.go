@@ -162,6 +162,11 @@ func (v *views) runRebuild(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
+	select {
+	case <-r.done: // before the store was opened, which waited for it
+		return nil
+	default:
+	}
 	begin := time.Now()
 	step := v.catchingUp(ctx, r.from, r.to)
 	if told := v.s.o.rebuildStep; told != nil {

@@ -398,3 +398,21 @@ func TestFRF12DamagedRocksDBIsSetAside(t *testing.T) {
 		}
 	}
 }
+
+// Recovery waits for queues to be built again, and builds them once, however much there is to build.
+func TestRecoverBuildsLostQueuesAgain(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		s := openStore(t, root, o)
+		putSome(t, s, 200)
+		require.NoError(t, s.Close())
+		loseQueues(t, root)
+		o.rebuildBytes = 1
+		rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o})
+		require.NoError(t, err)
+		require.Equal(t, rep.LogEnd, rep.Views[0].Dispatched)
+		s = openStore(t, root, o)
+		require.Nil(t, s.views.rebuild)
+		require.NoError(t, s.Close())
+	})
+}
