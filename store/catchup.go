@@ -26,7 +26,7 @@ func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) 
 				slog.Int64("bytes", phy-from), slog.Int64("bytesPerSecond", perSecond(phy-from, begin)), slog.Int64("brokenQueues", v.view.brokenNow.Load()))
 		}
 		now := time.Now()
-		if phy-saved < v.s.catchUpSaveBytes && now.Sub(at) < catchUpSaveEvery || now.Sub(at) < catchUpSaveShare*cost {
+		if phy-saved < v.s.catchUpSaveBytes && now.Sub(at) < catchUpSaveEvery || now.Sub(at) < v.s.catchUpSaveShare*cost {
 			return
 		}
 		save := v.saveCatchUp
