@@ -105,6 +105,9 @@ func (f *filler) pass(ctx context.Context, from, to int64, locked bool) error {
 			if err := f.append(ctx, locked); err != nil {
 				return err
 			}
+			if err := f.target.AwaitReadable(ctx); err != nil {
+				return err
+			}
 			f.at.Store(to)
 			return nil
 		case !errors.As(s.Err(), &end) || end.NextValid < 0 || end.NextValid >= to:

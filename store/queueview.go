@@ -213,6 +213,9 @@ func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
 		}
 		batch = v.wholeLocked(batch[at+1:])
 	}
+	if err := v.queues.AwaitReadable(ctx); err != nil {
+		return err
+	}
 	if v.onNew != nil && len(b.entries) > 0 {
 		v.onNew(b.entries)
 	}

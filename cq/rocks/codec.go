@@ -105,6 +105,15 @@ func appendRowKey(dst []byte, k cq.Key, tag [3]byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(k.QueueID))
 }
 
+// appendMaxKey appends the key of the max row of the queue whose units have that prefix.
+func appendMaxKey(dst, unitPrefix []byte) []byte {
+	id := len(unitPrefix) - 5
+	dst = append(dst, unitPrefix[:id]...)
+	dst = append(dst, tagMax[:]...)
+	dst = append(dst, ctrl)
+	return append(dst, unitPrefix[id:id+4]...)
+}
+
 func appendRow(dst []byte, phyOffset, slot int64) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(phyOffset))
 	return binary.BigEndian.AppendUint64(dst, uint64(slot))

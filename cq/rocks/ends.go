@@ -18,9 +18,13 @@ type end struct {
 	lastSize int32 // size of the unit at max-1; 0 when it has not been looked at
 }
 
-// endTable is a map from queue to end for a million queues: about 64 bytes for each and its topic, without a pointer that the
+// endTable is a map from queue to end for a million queues: about 80 bytes for each and its topic, without a pointer that the
 // garbage collector would have to follow (a Go map took twice as much). Rows stay where they are until they are removed.
-// Not safe for concurrent use.
+//
+// A row comes when the first unit of a queue is accepted and is hidden until that unit is readable (its max is 0 until then).
+//
+// It needs two locks, Store.write and Store.mu: rows come and go under both, so that whoever holds either may look a queue up; the part
+// "end" of a row belongs to Store.mu, the part "accepted" to Store.write.
 type endTable struct {
 	seed   maphash.Seed
 	rows   []*[rowsPerChunk]endRow
@@ -33,10 +37,18 @@ type endTable struct {
 
 type endRow struct {
 	end
+	accepted
 	topicAt  uint32 // piece of topics and position in it
-	topicLen uint16 // 0: the row is free
 	hash     uint32
 	queueID  int32
+	topicLen uint16 // 0: the row is free
+}
+
+// accepted is what Append knows of a queue beside its end.
+type accepted struct {
+	next  int64  // next slot, with what is not yet readable; 0 if the queue has nothing
+	batch uint32 // number of the batch that last took a unit of the queue, 0 for none
+	group uint16 // number of the queue in it
 }
 
 const (
@@ -70,23 +82,43 @@ func (t *endTable) find(k cq.Key, hash uint32) (place uint32, ok bool) {
 	return place, false
 }
 
+// len counts the rows, hidden ones too.
 func (t *endTable) len() int { return t.count }
 
+// get returns the end of k; false where it has none or is hidden.
 func (t *endTable) get(k cq.Key) (end, bool) {
 	place, ok := t.find(k, t.hash(k))
 	if !ok {
 		return end{}, false
 	}
-	return t.row(t.index[place] - 1).end, true
+	e := t.row(t.index[place] - 1).end
+	return e, e.max > 0
 }
 
-// put sets the end of k, whose topic has 1 to 65,535 bytes.
-func (t *endTable) put(k cq.Key, e end) {
+// put sets the end of k and leaves alone what has been accepted of it.
+func (t *endTable) put(k cq.Key, e end) { t.row(t.place(k)).end = e }
+
+// settle sets the end of k, of which everything accepted is readable.
+func (t *endTable) settle(k cq.Key, e end) {
+	r := t.row(t.place(k))
+	r.end, r.next = e, e.max
+}
+
+// lookup returns the number of k's row, hidden or not.
+func (t *endTable) lookup(k cq.Key) (row uint32, ok bool) {
+	place, ok := t.find(k, t.hash(k))
+	if !ok {
+		return 0, false
+	}
+	return t.index[place] - 1, true
+}
+
+// place returns the number of k's row, making a hidden one where there is none. The topic has 1 to 65,535 bytes.
+func (t *endTable) place(k cq.Key) uint32 {
 	hash := t.hash(k)
 	place, ok := t.find(k, hash)
 	if ok {
-		t.row(t.index[place] - 1).end = e
-		return
+		return t.index[place] - 1
 	}
 	if 2*(t.count+1) > len(t.index) {
 		t.grow()
@@ -104,7 +136,8 @@ func (t *endTable) put(k cq.Key, e end) {
 	}
 	t.index[place] = i + 1
 	t.count++
-	*t.row(i) = endRow{end: e, hash: hash, queueID: k.QueueID, topicLen: uint16(len(k.Topic)), topicAt: t.storeTopic(k.Topic)}
+	*t.row(i) = endRow{hash: hash, queueID: k.QueueID, topicLen: uint16(len(k.Topic)), topicAt: t.storeTopic(k.Topic)}
+	return i
 }
 
 // storeTopic keeps the text of a topic and returns its place. Queues of one topic that follow one another share it.
@@ -172,7 +205,7 @@ func (t *endTable) chunk(n int, dst []cq.Key) ([]cq.Key, bool) {
 	topic := ""
 	for i := range t.rows[n] {
 		r := &t.rows[n][i]
-		if r.topicLen == 0 {
+		if r.topicLen == 0 || r.max == 0 {
 			continue
 		}
 		if text := t.topic(r); string(text) != topic {

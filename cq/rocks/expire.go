@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
-	"github.com/tandemq/tandemmq/internal/rocks"
 )
 
 // expireBatch is how many queues are looked at while writers wait.
@@ -56,14 +55,12 @@ func (s *Store) Expire(ctx context.Context, pause time.Duration) (done cq.Expire
 
 // expireQueues writes min rows and returns how many. bad tells of a queue that cannot be read.
 func (s *Store) expireQueues(ctx context.Context, keys []cq.Key) (n int, bad, err error) {
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginChange(ctx); err != nil {
 		return 0, nil, err
 	}
 	defer s.write.Unlock()
 	minPhy := max(s.minPhy.Load(), 0)
-	st := &s.write.stage
-	st.reset(s.db)
-	st.batch.Reset()
+	w := &s.write.rows
 	moved := make(map[cq.Key]int64)
 	for _, k := range keys {
 		e, ok := s.end(k)
@@ -82,16 +79,14 @@ func (s *Store) expireQueues(ctx context.Context, keys []cq.Key) (n int, bad, er
 		if b.Empty() {
 			phy = minPhy
 		}
-		st.rowKey = appendRowKey(st.rowKey[:0], k, tagMin)
-		st.value = appendRow(st.value[:0], phy, b.Min)
-		st.batch.Put(rocks.Offsets, st.rowKey, st.value)
+		w.putRow(k, tagMin, phy, b.Min)
 		moved[k] = b.Min
 	}
 	if len(moved) == 0 {
 		return 0, bad, nil
 	}
-	if err := s.db.Write(st.batch, false); err != nil {
-		return 0, bad, s.stickLocked(err)
+	if err := s.db.Write(w.batch, false); err != nil {
+		return 0, bad, s.stick(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,34 +134,6 @@ func importThroughMemtable(b *testing.B, s *Store, runs []cq.Run) {
 	}
 }
 
-// BenchmarkAppend measures dispatch: batches of 256 entries over a number of queues, in arrival order.
-func BenchmarkAppend(b *testing.B) {
-	for _, queues := range []int{8, 1000} {
-		b.Run(fmt.Sprintf("queues=%d", queues), func(b *testing.B) {
-			o := DefaultOptions()
-			o.Create = true
-			s, err := Open(filepath.Join(b.TempDir(), "db"), o)
-			require.NoError(b, err)
-			defer func() { require.NoError(b, s.Close()) }()
-			entries := make([]cq.Entry, 256)
-			number := int64(0)
-			b.ReportAllocs()
-			for b.Loop() {
-				for i := range entries {
-					entries[i] = cq.Entry{
-						Key:         cq.Key{Topic: "orders-topic", QueueID: int32(number % int64(queues))},
-						QueueOffset: number / int64(queues),
-						Unit:        cq.Unit{PhyOffset: number * 617, Size: 500, TagsCode: number % 7, StoreTimestampMs: 1_700_000_000_000 + number/50},
-					}
-					number++
-				}
-				require.NoError(b, s.Append(context.Background(), entries))
-			}
-			b.ReportMetric(float64(number)/b.Elapsed().Seconds()/1e6, "Munits/s")
-		})
-	}
-}
-
 // BenchmarkRead measures reads of consecutive units at rising places of a merged store.
 func BenchmarkRead(b *testing.B) {
 	o := DefaultOptions()

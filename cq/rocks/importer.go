@@ -4,7 +4,6 @@ package rocks
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -26,7 +25,7 @@ const unitsPerFile = 4 << 20
 // half a MiB for each. A caller that can choose hands over whole queues in the order of CompareKeys; one that cannot makes
 // its calls large and looks at SortedRuns.
 func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginChange(ctx); err != nil {
 		return err
 	}
 	defer s.write.Unlock()
@@ -123,27 +122,25 @@ func (s *Store) Publish(ctx context.Context, ends []cq.QueueEnd, dispatchFrom in
 			return err
 		}
 	}
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginChange(ctx); err != nil {
 		return err
 	}
 	defer s.write.Unlock()
-	st := &s.write.stage
-	st.reset(s.db)
-	st.batch.Reset()
+	w := &s.write.rows
 	for len(ends) > 0 {
 		part := ends[:min(len(ends), rowsPerBatch/2)]
 		ends = ends[len(part):]
 		fresh := make([]end, len(part))
 		for i, q := range part {
-			fresh[i] = s.publishQueue(st, q)
+			fresh[i] = s.publishQueue(w, q)
 		}
-		if err := s.db.Write(st.batch, false); err != nil {
-			return s.stickLocked(err)
+		if err := s.db.Write(s.write.rows.batch, false); err != nil {
+			return s.stick(err)
 		}
-		st.batch.Reset()
+		w.batch.Reset()
 		s.mu.Lock()
 		for i, q := range part {
-			s.mu.ends.put(q.Key, fresh[i])
+			s.mu.ends.settle(q.Key, fresh[i])
 		}
 		s.mu.epoch++
 		s.mu.Unlock()
@@ -152,17 +149,16 @@ func (s *Store) Publish(ctx context.Context, ends []cq.QueueEnd, dispatchFrom in
 		}
 	}
 	if dispatchFrom > s.DispatchFrom() {
-		st.value = binary.BigEndian.AppendUint64(st.value[:0], uint64(dispatchFrom))
-		st.batch.Put(rocks.Offsets, checkpointKey, st.value)
-		if err := s.db.Write(st.batch, false); err != nil {
-			return s.stickLocked(err)
+		w.putCheckpoint(dispatchFrom)
+		if err := s.db.Write(s.write.rows.batch, false); err != nil {
+			return s.stick(err)
 		}
 		s.mu.Lock()
 		s.mu.dispatched = dispatchFrom
 		s.mu.Unlock()
 	}
 	if err := s.db.Flush(); err != nil {
-		return s.stickLocked(err)
+		return s.stick(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,16 +177,14 @@ func validEnd(q cq.QueueEnd) error {
 }
 
 // publishQueue adds the rows of one queue to the batch and returns its end.
-func (s *Store) publishQueue(st *stage, q cq.QueueEnd) end {
+func (s *Store) publishQueue(w *rowWriter, q cq.QueueEnd) end {
 	e, _ := s.end(q.Key)
 	e.minSlot, e.derived, e.lastSize = q.Min, 0, 0
 	if q.Max >= e.max {
 		e.max, e.lastPhy = q.Max, q.LastPhyOffset
-		st.putMax(q.Key, e)
+		w.putMax(q.Key, e)
 	}
-	st.rowKey = appendRowKey(st.rowKey[:0], q.Key, tagMin)
-	st.value = appendRow(st.value[:0], max(q.MinPhyOffset, 0), q.Min)
-	st.batch.Put(rocks.Offsets, st.rowKey, st.value)
+	w.putRow(q.Key, tagMin, max(q.MinPhyOffset, 0), q.Min)
 	return e
 }
 
@@ -200,18 +194,13 @@ func (s *Store) DropQueue(ctx context.Context, k cq.Key) error {
 	if err := validKey(k); err != nil {
 		return err
 	}
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginChange(ctx); err != nil {
 		return err
 	}
 	defer s.write.Unlock()
-	st := &s.write.stage
-	st.reset(s.db)
-	st.batch.Reset()
-	first, last := appendUnitRange(nil, nil, k)
-	st.batch.DeleteRange(rocks.Units, first, last)
-	st.deleteRows(k)
-	if err := s.db.Write(st.batch, false); err != nil {
-		return s.stickLocked(err)
+	s.write.rows.deleteQueue(k)
+	if err := s.db.Write(s.write.rows.batch, false); err != nil {
+		return s.stick(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,6 +68,9 @@ func (*Store) Append(context.Context, []cq.Entry) error { return cq.ErrNoRocksDB
 // AwaitReadable answers cq.ErrNoRocksDB.
 func (*Store) AwaitReadable(context.Context) error { return cq.ErrNoRocksDB }
 
+// Failure answers cq.ErrNoRocksDB.
+func (*Store) Failure() error { return cq.ErrNoRocksDB }
+
 // Flush answers cq.ErrNoRocksDB.
 func (*Store) Flush(context.Context) error { return cq.ErrNoRocksDB }
 

@@ -38,11 +38,12 @@ type Store struct {
 	// unitsPerFile is the constant, smaller in tests.
 	unitsPerFile int
 
-	// write is held by every writing method. Lock order: write before mu.
+	commit committer
+
+	// write is held by every writing method. Lock order: write before commit.mu before mu.
 	write struct {
 		sync.Mutex
-		failed   error // of the first failed write or flush; sticky
-		stage    stage
+		rows     rowWriter
 		ingester *rocks.Ingester
 	}
 
@@ -61,6 +62,9 @@ type Store struct {
 // rebuilt from the CommitLog; those of damaged files match cq.ErrCorrupt.
 func Open(dir string, o Options) (_ *Store, err error) {
 	dir = filepath.Clean(dir)
+	if err := o.Commit.validate(); err != nil {
+		return nil, err
+	}
 	o = o.withDefaults(dir)
 	s := &Store{dir: dir, log: o.Logger.With(slog.String("dir", dir)), readOnly: o.ReadOnly, options: o, unitsPerFile: unitsPerFile}
 	begin := time.Now()
@@ -90,6 +94,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
+	s.commit.start(s)
 	s.log.Info("consume queues opened", slog.Int("queues", s.mu.ends.len()),
 		slog.Int64("phyOffset", s.mu.dispatched), slog.Duration("elapsed", opened), slog.Duration("scan", time.Since(begin)-opened))
 	return s, nil
@@ -117,7 +122,7 @@ func (s *Store) load() error {
 		k := cq.Key{Topic: topic, QueueID: queueID}
 		if isMax { // "max" sorts before "min"
 			if slot >= 0 {
-				s.mu.ends.put(k, end{max: slot + 1, lastPhy: phy})
+				s.mu.ends.settle(k, end{max: slot + 1, lastPhy: phy})
 			}
 		} else if e, ok := s.mu.ends.get(k); ok {
 			e.minSlot = max(slot, 0)
@@ -224,11 +229,14 @@ func (s *Store) DispatchFrom() int64 {
 	return s.mu.dispatched
 }
 
-// Progress returns the ends of the last records accepted, readable and durable; the first two are always the same here.
+// Progress returns the ends of the furthest records accepted, readable and durable.
 func (s *Store) Progress() (accepted, readable, durable int64) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.mu.dispatched, s.mu.dispatched, s.mu.durable
+	readable, durable = s.mu.dispatched, s.mu.durable
+	s.mu.RUnlock()
+	s.commit.mu.Lock() // later: it only rises, but for a truncation
+	defer s.commit.mu.Unlock()
+	return max(s.commit.mu.acceptedPhy, readable), readable, durable
 }
 
 // TableBytes returns the size of the table files, in bytes; what is still in memory is not counted.
@@ -256,64 +264,87 @@ func (s *Store) Compact(ctx context.Context, progress func(writtenBytes, totalBy
 
 func (s *Store) readOnlyError() error { return fmt.Errorf("%s: %w", s.dir, cq.ErrReadOnly) }
 
+// AwaitReadable returns when everything accepted before the call is readable. Where nobody is writing it does so itself. The error is that of a write.
+func (s *Store) AwaitReadable(ctx context.Context) error {
+	if err := s.writable(ctx); err != nil {
+		return err
+	}
+	return s.commit.drain(ctx)
+}
+
+// Failure returns the error that ended writing for good, nil while there is none. Reads go on; what was accepted before and is not readable is in the log, and
+// comes back when the store is opened again and dispatch resumes from DispatchFrom.
+func (s *Store) Failure() error { return s.commit.failure() }
+
 // Flush makes what was accepted durable: the tables of both families, as one change. Its failure is sticky like that of a
 // write.
 func (s *Store) Flush(ctx context.Context) error {
-	if s.readOnly {
-		return s.readOnlyError()
-	}
-	if err := ctx.Err(); err != nil {
+	if err := s.AwaitReadable(ctx); err != nil {
 		return err
 	}
 	s.mu.RLock()
-	accepted := s.mu.dispatched
+	readable := s.mu.dispatched
 	s.mu.RUnlock()
 	if err := s.db.Flush(); err != nil {
-		s.write.Lock()
-		defer s.write.Unlock()
-		return s.stickLocked(err)
+		return s.stick(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A truncation in between has lowered dispatched; what it cut is not durable.
-	s.mu.durable = max(s.mu.durable, min(accepted, s.mu.dispatched))
+	s.mu.durable = max(s.mu.durable, min(readable, s.mu.dispatched))
 	return nil
 }
 
-// stickLocked remembers the first failure of a write or flush.
-func (s *Store) stickLocked(err error) error {
-	err = s.wrap(err)
-	if s.write.failed == nil && !errors.Is(err, cq.ErrClosed) {
-		s.write.failed = err
-	}
-	return err
-}
+// stick remembers the first failure of a write or flush.
+func (s *Store) stick(err error) error { return s.commit.stick(s.wrap(err)) }
 
-// beginWrite takes the write lock, or says why there can be no write; the caller unlocks.
-func (s *Store) beginWrite(ctx context.Context) error {
+// writable says why there can be no write.
+func (s *Store) writable(ctx context.Context) error {
 	if s.readOnly {
 		return s.readOnlyError()
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.write.Lock()
-	if err := s.write.failed; err != nil {
-		s.write.Unlock()
-		return err
-	}
 	s.mu.RLock()
-	closed := s.mu.closed
-	s.mu.RUnlock()
-	if closed {
-		s.write.Unlock()
+	defer s.mu.RUnlock()
+	if s.mu.closed {
 		return s.closedError()
 	}
 	return nil
 }
 
-// Close releases everything. What was accepted but not flushed is flushed by RocksDB, unless
-// RocksDBOptions.AvoidFlushDuringShutdown says otherwise. Idempotent.
+// beginWrite takes the write lock, or says why there can be no write; the caller unlocks.
+func (s *Store) beginWrite(ctx context.Context) error {
+	if err := s.writable(ctx); err != nil {
+		return err
+	}
+	s.write.Lock()
+	err := s.writable(ctx)
+	if err == nil {
+		err = s.commit.failure()
+	}
+	if err != nil {
+		s.write.Unlock()
+	}
+	return err
+}
+
+// beginChange is beginWrite for what changes queues otherwise than Append: everything accepted is readable when it returns nil, and its batch is empty.
+func (s *Store) beginChange(ctx context.Context) error {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	if err := s.commit.drain(ctx); err != nil {
+		s.write.Unlock()
+		return err
+	}
+	s.write.rows.start(s.db)
+	return nil
+}
+
+// Close writes what was accepted and releases everything. What was not flushed is flushed by RocksDB, unless
+// RocksDBOptions.AvoidFlushDuringShutdown says otherwise. The error tells, among others, that accepted units could not be written. Idempotent.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.mu.closed
@@ -322,12 +353,12 @@ func (s *Store) Close() error {
 	if closed {
 		return nil
 	}
+	err := s.commit.stop()
 	// A merge may be running inside the database, never under the write lock.
 	s.write.Lock()
 	defer s.write.Unlock()
-	var err error
 	if s.write.ingester != nil {
-		err = s.write.ingester.Close()
+		err = errors.Join(err, s.write.ingester.Close())
 		s.write.ingester = nil
 	}
 	err = errors.Join(err, s.db.Close())

@@ -67,6 +67,13 @@ func entries(k cq.Key, from, to int64) []cq.Entry {
 	return es
 }
 
+// appendAll appends and waits until all is readable.
+func appendAll(t *testing.T, s *Store, es []cq.Entry, msg ...any) {
+	t.Helper()
+	require.NoError(t, s.Append(t.Context(), es), msg...)
+	require.NoError(t, s.AwaitReadable(t.Context()), msg...)
+}
+
 // rows writes rows past the store, as another program may have left them.
 func rows(t *testing.T, s *Store, fill func(b *rocks.Batch)) {
 	t.Helper()
@@ -305,8 +312,9 @@ func TestAppendRefusesWhatHasNoRow(t *testing.T) {
 			c.change(&bad)
 			err := s.Append(t.Context(), []cq.Entry{entries(keyT, 0, 1)[0], bad, entries(keyT, 1, 2)[0]})
 			require.ErrorContains(t, err, c.text)
+			require.NoError(t, s.AwaitReadable(t.Context()))
 			requireUnits(t, s, keyT, 0, units(0, 1))
-			require.NoError(t, s.Append(t.Context(), append(entries(keyT, 1, 2), good)), "it does not stick")
+			appendAll(t, s, append(entries(keyT, 1, 2), good), "it does not stick")
 			requireUnits(t, s, keyT, 0, units(0, 2))
 			requireUnits(t, s, good.Key, 0, units(1, 2))
 			require.Error(t, s.Import(t.Context(), []cq.Run{{Key: bad.Key, From: bad.QueueOffset, Units: []cq.Unit{bad.Unit}}}))
@@ -322,23 +330,24 @@ func TestRepeatWithinOneCall(t *testing.T) {
 	var conflict *cq.ConflictError
 	require.ErrorAs(t, err, &conflict)
 	require.Equal(t, cq.ConflictError{Key: keyT, QueueOffset: 1, Stored: unit(1), New: unit(7)}, *conflict)
+	require.NoError(t, s.AwaitReadable(t.Context()))
 	requireUnits(t, s, keyT, 0, units(0, 3))
-	require.NoError(t, s.Append(t.Context(), append(entries(keyT, 3, 5), entries(keyT, 4, 7)...)))
+	appendAll(t, s, append(entries(keyT, 3, 5), entries(keyT, 4, 7)...))
 	requireUnits(t, s, keyT, 0, units(0, 7))
 	late := entries(keyT, 6, 7)[0]
 	late.Unit.StoreTimestampMs++
 	require.ErrorAs(t, s.Append(t.Context(), []cq.Entry{late}), &conflict, "another time is another unit")
 	late.Unit.StoreTimestampMs = cq.NoTimestamp
-	require.NoError(t, s.Append(t.Context(), []cq.Entry{late}), "unless it is not known")
+	appendAll(t, s, []cq.Entry{late}, "unless it is not known")
 }
 
 // TestCheckpointNeverFalls: what is dispatched again after a restart is older than the checkpoint.
 func TestCheckpointNeverFalls(t *testing.T) {
 	s := openNew(t, testOptions())
 	other := cq.Key{Topic: "other"}
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 0, 10)))
+	appendAll(t, s, entries(keyT, 0, 10))
 	require.EqualValues(t, 9100, s.DispatchFrom())
-	require.NoError(t, s.Append(t.Context(), entries(other, 0, 3)))
+	appendAll(t, s, entries(other, 0, 3))
 	require.EqualValues(t, 9100, s.DispatchFrom())
 	require.NoError(t, s.Publish(t.Context(), nil, 5000))
 	s = reopen(t, s, testOptions())
@@ -352,25 +361,25 @@ func TestOnlyTheUnflushedTailIsLost(t *testing.T) {
 	o := testOptions()
 	o.RocksDB.AvoidFlushDuringShutdown = true // as a kill
 	s := openNew(t, o)
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 0, 20)))
+	appendAll(t, s, entries(keyT, 0, 20))
 	_, _, durable := s.Progress()
 	require.EqualValues(t, -1, durable)
 	require.NoError(t, s.Flush(t.Context()))
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 20, 30)))
+	appendAll(t, s, entries(keyT, 20, 30))
 	accepted, readable, durable := s.Progress()
 	require.Equal(t, []int64{29_100, 29_100, 19_100}, []int64{accepted, readable, durable})
 
 	s = reopen(t, s, o)
 	require.EqualValues(t, 19_100, s.DispatchFrom())
 	require.EqualValues(t, 20, boundsOf(t, s, keyT).Max)
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 15, 30)), "dispatch resumes, some of it again")
+	appendAll(t, s, entries(keyT, 15, 30), "dispatch resumes, some of it again")
 	requireUnits(t, s, keyT, 0, units(0, 30))
 }
 
 // TestFailureSticks takes the directory away under the database.
 func TestFailureSticks(t *testing.T) {
 	s := openNew(t, testOptions())
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 0, 3)))
+	appendAll(t, s, entries(keyT, 0, 3))
 	require.NoError(t, os.Rename(s.dir, s.dir+".away"))
 	failure := s.Flush(t.Context())
 	require.ErrorContains(t, failure, "flush RocksDB in "+s.dir)
@@ -388,7 +397,7 @@ func TestOpenErrors(t *testing.T) {
 		require.NoDirExists(t, dir)
 	}
 	s := openNew(t, testOptions())
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 0, 3)))
+	appendAll(t, s, entries(keyT, 0, 3))
 	require.NoError(t, s.Close())
 	tables, err := filepath.Glob(filepath.Join(s.dir, "*.sst"))
 	require.NoError(t, err)
@@ -404,7 +413,7 @@ func TestOpenErrors(t *testing.T) {
 
 func TestMinFollowsTheLog(t *testing.T) {
 	s := openNew(t, testOptions())
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 0, 1000)))
+	appendAll(t, s, entries(keyT, 0, 1000))
 	require.EqualValues(t, 0, boundsOf(t, s, keyT).Min)
 	require.NoError(t, s.SetMinPhyOffset(400_500))
 	require.EqualValues(t, 401, boundsOf(t, s, keyT).Min)
@@ -415,7 +424,7 @@ func TestMinFollowsTheLog(t *testing.T) {
 	require.NoError(t, s.Compact(t.Context(), nil))
 	require.Equal(t, 599, countRows(t, s, rocks.Units))
 	require.Equal(t, cq.Bounds{Min: 401, Max: 1000, MinPhyOffset: 401_000, MaxPhyOffset: 999_100, LastPhyOffset: 999_000}, boundsOf(t, s, keyT))
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 390, 420)), "repeats of units that are gone are accepted")
+	appendAll(t, s, entries(keyT, 390, 420), "repeats of units that are gone are accepted")
 	require.Equal(t, 599, countRows(t, s, rocks.Units))
 	// Everything expires: still no end of the queue, and cleaning it again is quiet.
 	require.NoError(t, s.SetMinPhyOffset(2_000_000))

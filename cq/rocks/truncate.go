@@ -4,7 +4,6 @@ package rocks
 
 import (
 	"context"
-	"encoding/binary"
 	"log/slog"
 	"slices"
 
@@ -23,7 +22,7 @@ const rowsPerBatch = 4096
 // The checkpoint goes first: cut off in the middle, the store is dispatched to again from phyOffset.
 // Source: RocksDBConsumeQueueStore.truncateDirty, 5.5.0, with a lower-bound search for its stop at an equal probe.
 func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
-	if err := s.beginWrite(ctx); err != nil {
+	if err := s.beginChange(ctx); err != nil {
 		return err
 	}
 	defer s.write.Unlock()
@@ -42,12 +41,9 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 	}
 	slices.SortFunc(dirty, CompareKeys)
 
-	st := &s.write.stage
-	st.reset(s.db)
-	st.batch.Reset()
+	w := &s.write.rows
 	if lower {
-		st.value = binary.BigEndian.AppendUint64(st.value[:0], uint64(checkpoint))
-		st.batch.Put(rocks.Offsets, checkpointKey, st.value)
+		w.putCheckpoint(checkpoint)
 	}
 	cut := make(map[cq.Key]end, min(len(dirty), rowsPerBatch)) // max 0: gone
 	for _, k := range dirty {
@@ -56,7 +52,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 				return err
 			}
 		}
-		e, err := s.cutQueue(st, k, phyOffset)
+		e, err := s.cutQueue(w, k, phyOffset)
 		if err != nil {
 			return err
 		}
@@ -66,7 +62,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 		return err
 	}
 	if err := s.db.Flush(); err != nil {
-		return s.stickLocked(err)
+		return s.stick(err)
 	}
 	s.mu.Lock()
 	s.mu.durable = s.mu.dispatched
@@ -76,31 +72,22 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 }
 
 // cutQueue adds to the batch what truncates one queue and returns its new end.
-func (s *Store) cutQueue(st *stage, k cq.Key, phyOffset int64) (end, error) {
+func (s *Store) cutQueue(w *rowWriter, k cq.Key, phyOffset int64) (end, error) {
 	old, _ := s.end(k)
 	prefix := appendUnitPrefix(nil, k)
 	below, _, err := s.db.LowerBound(prefix, min(old.minSlot, old.max), old.max, phyOffset)
 	if err != nil {
 		return end{}, s.wrap(err)
 	}
-	first, last := appendUnitRange(nil, nil, k)
 	if below.Slot < 0 {
-		st.batch.DeleteRange(rocks.Units, first, last)
-		st.deleteRows(k)
+		w.deleteQueue(k)
 		return end{}, nil
 	}
 	e := end{max: below.Slot + 1, lastPhy: below.Unit.PhyOffset, lastSize: below.Unit.Size, minSlot: old.minSlot}
-	st.batch.DeleteRange(rocks.Units, appendUnitKey(nil, k, e.max), last)
-	st.putMax(k, e)
+	_, last := appendUnitRange(nil, nil, k)
+	w.batch.DeleteRange(rocks.Units, appendUnitKey(nil, k, e.max), last)
+	w.putMax(k, e)
 	return e, nil
-}
-
-// deleteRows adds to the batch what removes the max and min rows of a queue.
-func (st *stage) deleteRows(k cq.Key) {
-	for _, tag := range [][3]byte{tagMax, tagMin} {
-		st.rowKey = appendRowKey(st.rowKey[:0], k, tag)
-		st.batch.Delete(rocks.Offsets, st.rowKey)
-	}
 }
 
 // applyCutLocked writes the batch and makes it visible.
@@ -108,11 +95,11 @@ func (s *Store) applyCutLocked(ctx context.Context, checkpoint int64, cut map[cq
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	st := &s.write.stage
-	if err := s.db.Write(st.batch, false); err != nil {
-		return s.stickLocked(err)
+	if err := s.db.Write(s.write.rows.batch, false); err != nil {
+		return s.stick(err)
 	}
-	st.batch.Reset()
+	s.write.rows.batch.Reset()
+	s.commit.lowerAccepted(checkpoint)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.epoch++
@@ -122,7 +109,7 @@ func (s *Store) applyCutLocked(ctx context.Context, checkpoint int64, cut map[cq
 		if e.max == 0 {
 			s.mu.ends.remove(k)
 		} else {
-			s.mu.ends.put(k, e)
+			s.mu.ends.settle(k, e)
 		}
 	}
 	clear(cut)

@@ -25,14 +25,14 @@ func TestTruncateAtEveryUnit(t *testing.T) {
 			for _, shift := range []int64{-999, 0} { // inside the gap before the record, and at its start
 				t.Run(fmt.Sprintf("%d of %d%+d", at, n, shift), func(t *testing.T) {
 					s := openNew(t, o)
-					require.NoError(t, s.Append(t.Context(), []cq.Entry{{Key: untouched, Unit: cq.Unit{PhyOffset: 0, Size: 1}}}))
+					appendAll(t, s, []cq.Entry{{Key: untouched, Unit: cq.Unit{PhyOffset: 0, Size: 1}}})
 					var es []cq.Entry
 					for slot := range n {
 						u := unit(slot)
 						u.PhyOffset += 1000
 						es = append(es, cq.Entry{Key: keyT, QueueOffset: slot, Unit: u})
 					}
-					require.NoError(t, s.Append(t.Context(), es))
+					appendAll(t, s, es)
 					cut := 1000*(at+1) + shift
 					require.NoError(t, s.TruncateDirty(t.Context(), cut))
 					for range 2 {
@@ -72,7 +72,7 @@ func TestTruncateKeepsWhatIsHiddenHidden(t *testing.T) {
 	require.False(t, ok)
 	require.Zero(t, countRows(t, s, rocks.Units))
 	require.Zero(t, countRows(t, s, rocks.Offsets))
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 10, 12)))
+	appendAll(t, s, entries(keyT, 10, 12))
 	require.EqualValues(t, 10, boundsOf(t, s, keyT).Min)
 }
 
@@ -152,7 +152,7 @@ func TestDropQueue(t *testing.T) {
 	s := openNew(t, testOptions())
 	same := cq.Key{Topic: "topic", QueueID: 4}
 	require.NoError(t, s.DropQueue(t.Context(), keyT), "absent")
-	require.NoError(t, s.Append(t.Context(), append(entries(keyT, 0, 9), entries(same, 0, 9)...)))
+	appendAll(t, s, append(entries(keyT, 0, 9), entries(same, 0, 9)...))
 	require.NoError(t, s.Publish(t.Context(), []cq.QueueEnd{endAt(keyT, 0, 9)}, -1))
 	require.NoError(t, s.Import(t.Context(), []cq.Run{run(cq.Key{Topic: "hidden"}, 0, 5)}))
 	require.NoError(t, s.DropQueue(t.Context(), keyT))
@@ -165,7 +165,7 @@ func TestDropQueue(t *testing.T) {
 		requireUnits(t, s, same, 0, units(0, 9))
 		s = reopen(t, s, testOptions())
 	}
-	require.NoError(t, s.Append(t.Context(), entries(keyT, 40, 42)), "it may begin anew anywhere")
+	appendAll(t, s, entries(keyT, 40, 42), "it may begin anew anywhere")
 	require.EqualValues(t, 40, boundsOf(t, s, keyT).Min)
 }
 
@@ -173,7 +173,7 @@ func TestDropQueue(t *testing.T) {
 func TestRowsOnDisk(t *testing.T) {
 	s := openNew(t, testOptions())
 	k := cq.Key{Topic: "T1", QueueID: 1}
-	require.NoError(t, s.Append(t.Context(), []cq.Entry{{Key: k, QueueOffset: 2, Unit: cq.Unit{PhyOffset: 0x1000, Size: 0x20, TagsCode: -1, StoreTimestampMs: 0x55}}}))
+	appendAll(t, s, []cq.Entry{{Key: k, QueueOffset: 2, Unit: cq.Unit{PhyOffset: 0x1000, Size: 0x20, TagsCode: -1, StoreTimestampMs: 0x55}}})
 	require.NoError(t, s.Publish(t.Context(), []cq.QueueEnd{{Key: k, Min: 2, MinPhyOffset: 0x1000, Max: 3, LastPhyOffset: 0x1000}}, 0x1021))
 	dump := func(f rocks.Family) (out []string) {
 		require.NoError(t, s.db.Scan(f, nil, func(k, v []byte) bool {

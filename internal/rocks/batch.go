@@ -2,7 +2,10 @@
 
 package rocks
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Family names one of the two families that RocketMQ uses, by its number in a batch.
 type Family uint32
@@ -65,6 +68,23 @@ func (b *Batch) PutSlot(prefix []byte, slot int64, value []byte) {
 	b.rep = binary.AppendUvarint(b.rep, uint64(len(prefix)+slotBytes))
 	b.rep = slotKey(b.rep, prefix, slot)
 	b.bytes(value)
+}
+
+// PutUnit is PutSlot with the value of a unit.
+func (b *Batch) PutUnit(prefix []byte, slot int64, u Unit) {
+	b.count++
+	b.rep = append(b.rep, 0x01)
+	b.rep = binary.AppendUvarint(b.rep, uint64(len(prefix)+slotBytes))
+	b.rep = append(b.rep, prefix...)
+	n := len(b.rep)
+	b.rep = slices.Grow(b.rep, slotBytes+1+ValueBytes)[:n+slotBytes+1+ValueBytes]
+	tail := (*[slotBytes + 1 + ValueBytes]byte)(b.rep[n:])
+	binary.BigEndian.PutUint64(tail[0:], uint64(slot))
+	tail[8] = ValueBytes
+	binary.BigEndian.PutUint64(tail[9:], uint64(u.PhyOffset))
+	binary.BigEndian.PutUint32(tail[17:], uint32(u.Size))
+	binary.BigEndian.PutUint64(tail[21:], uint64(u.TagsCode))
+	binary.BigEndian.PutUint64(tail[29:], uint64(u.StoreTimestampMs))
 }
 
 // Delete removes a row; an absent one is no error.

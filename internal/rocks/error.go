@@ -45,6 +45,11 @@ func (e *Error) Locked() bool {
 	return strings.Contains(e.Text, "lock") && strings.HasPrefix(e.Text, "IO error")
 }
 
+// NoSpace tells whether the disk, or a quota, was full.
+func (e *Error) NoSpace() bool {
+	return strings.HasPrefix(e.Text, "IO error: No space left on device") || strings.HasPrefix(e.Text, "IO error") && strings.HasSuffix(e.Text, "No space left on device")
+}
+
 const opOpen = "open"
 
 func (db *DB) fail(op, text string) error { return &Error{Op: op, Dir: db.dir, Text: text} }
