@@ -57,7 +57,8 @@ func (s *Store) openRocks(minPhy int64) (cq.Store, error) {
 			}
 		}
 		if s.o.QueueDamagePolicy == QueueDamageRefuse || try == maxSetAside {
-			return nil, fmt.Errorf("%w (queueDamagePolicy=%s sets the database aside and builds the queues from the log)", err, QueueDamageRebuild)
+			return nil, fmt.Errorf("%w (queueDamagePolicy=%s builds the queues from the log while the store serves; `tandemmq store rebuild --store %s --queues rocks --yes` does it offline)",
+				err, QueueDamageRebuild, s.layout.Root)
 		}
 		place = layout
 		to, aerr := setAsideRocks(s.fs, s.layout, dir)
