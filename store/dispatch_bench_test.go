@@ -26,6 +26,14 @@ func (v *nullView) add(*message.Record)                         { v.n++ }
 func (v *nullView) turn() batch                                 { return nil }
 func (v *nullView) deliver(context.Context, batch, int64) error { return nil }
 
+// nullQueues have every queue and keep nothing: what is left is the making of units.
+type nullQueues struct{ cq.Store }
+
+func (nullQueues) Kind() cq.Kind                            { return cq.KindFile }
+func (nullQueues) Queue(cq.Key) (cq.Queue, bool)            { return nil, true }
+func (nullQueues) Append(context.Context, []cq.Entry) error { return nil }
+func (nullQueues) Close() error                             { return nil }
+
 // benchLog puts 1 KiB messages, two keys each, and leaves the log alone.
 func benchLog(b *testing.B, messages, queues int) (root string, end int64) {
 	b.Helper()
@@ -67,6 +75,7 @@ func BenchmarkDispatch(b *testing.B) {
 			open func() (view, func() error)
 		}{
 			{"nothing", func() (view, func() error) { return &nullView{}, func() error { return nil } }},
+			{"units", func() (view, func() error) { return overQueues(nullQueues{}, nil) }},
 			{"file", func() (view, func() error) {
 				return overQueues(file.Open(l.ConsumeQueueDir(), file.Options{FileSizeBytes: 6_000_000}))
 			}},
