@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/tandemq/tandemmq/cq"
 )
@@ -26,7 +25,7 @@ func (s *Store) Append(ctx context.Context, batch []cq.Entry) error {
 	if s.closed.Load() {
 		return cq.ErrClosed
 	}
-	defer s.settle(ctx)
+	defer s.settle()
 	if len(batch) == 0 {
 		_, err := s.appendPart(ctx, batch, 0) // says what is wrong, if anything is
 		return err
@@ -45,16 +44,12 @@ func (s *Store) Append(ctx context.Context, batch []cq.Entry) error {
 }
 
 // settle gives up the sides that failed during an Append, now that the other one has what they had.
-func (s *Store) settle(ctx context.Context) {
+func (s *Store) settle() {
 	for _, d := range s.sides {
-		if d.gone == nil {
-			continue
+		if d.gone != nil {
+			s.giveUpLocked(d, d.gone)
+			d.gone = nil
 		}
-		if err := s.awaitReadable(ctx, s.other(d)); err != nil {
-			s.log.Debug("other side of combined queues cannot be waited for", slog.Any("err", err))
-		}
-		s.giveUp(d, d.gone)
-		d.gone = nil
 	}
 }
 
@@ -341,8 +336,9 @@ func (s *Store) AwaitReadable(ctx context.Context) error {
 }
 
 // Flush returns when everything accepted before the call is durable on both sides. A held side is flushed as well; one that has failed is left
-// out. A side whose flush fails for good is given up, except for the authority.
+// out. A side whose flush fails for good is given up, except for the authority. Queues for which the preferred side lagged are looked at again.
 func (s *Store) Flush(ctx context.Context) error {
+	defer s.lookAgain()
 	return s.each(ctx, func(d *side) bool { return d.failed.Load() == nil }, func(d *side) error { return d.Flush(ctx) })
 }
 
@@ -365,7 +361,9 @@ func (s *Store) each(ctx context.Context, which func(d *side) bool, fn func(d *s
 			errs = append(errs, err)
 			continue
 		}
-		s.giveUp(d, err)
+		s.write.Lock()
+		s.giveUpLocked(d, err)
+		s.write.Unlock()
 	}
 	return errors.Join(errs...)
 }

@@ -343,7 +343,7 @@ func TestHold(t *testing.T) {
 // entry that no responsible side accepts, what is before it is on every side that is responsible, and nothing from it on is on any.
 func TestAppendContract(t *testing.T) {
 	keys := []cq.Key{keyA, keyB, keyLight, {Topic: "c"}}
-	for seed := range uint64(3000) {
+	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		light := r.IntN(2) == 0
 		d := newDuo(t, combine.Options{Authority: bothKinds[r.IntN(2)], LightInRocks: light})

@@ -43,7 +43,8 @@ type Store struct {
 	preferred, authority atomic.Pointer[side]
 	closed               atomic.Bool
 	// epoch counts the changes after which a queue may have to be read from another side. It moves after the change.
-	epoch atomic.Uint64
+	epoch   atomic.Uint64
+	lagging lagging
 	// accepted is the end of the last record that Append accepted, -1 without one.
 	accepted atomic.Int64
 	// write is held by whatever writes, and by what changes who is written to.
@@ -56,7 +57,7 @@ type side struct {
 	kind     cq.Kind
 	held     atomic.Bool
 	failed   atomic.Pointer[error]
-	ready    keySet // queues of which it is known that this side has whatever the other has
+	reads    keySet // queues that are read from this side
 	diverged divergences
 
 	// Guarded by Store.write.
@@ -181,10 +182,8 @@ func (s *Store) Authority() cq.Kind { return s.authority.Load().kind }
 // the right units is for the caller to have verified.
 func (s *Store) SetPreferred(kind cq.Kind) error {
 	return s.change("prefer", kind, func(d *side) {
-		old := s.preferred.Swap(d)
-		if old != d {
-			old.ready.clear() // memory; it is found out again
-		}
+		s.preferred.Store(d)
+		s.forgetReads()
 	})
 }
 
@@ -247,7 +246,7 @@ func (s *Store) Hold(kind cq.Kind) {
 		return
 	}
 	d.held.Store(true)
-	s.forgetReady()
+	s.forgetReads()
 	s.log.Info("side of combined queues held", slog.String("kind", string(kind)))
 }
 
@@ -267,7 +266,7 @@ func (s *Store) Release(kind cq.Kind) error {
 		return fmt.Errorf("release the store of kind %s: %w", kind, err)
 	}
 	d.held.Store(false)
-	s.forgetReady()
+	s.forgetReads()
 	s.log.Info("side of combined queues released", slog.String("kind", string(kind)))
 	return nil
 }
@@ -292,19 +291,20 @@ func (s *Store) expendable(d *side) bool {
 	return d != s.authority.Load() && s.other(d).live() && s.other(d).gone == nil
 }
 
-// giveUp ends the use of a side. What was appended before can be read from the other one by then.
-func (s *Store) giveUp(d *side, err error) {
+// giveUpLocked ends the use of a side, having waited until what was appended before can be read from the other one. The caller holds write.
+func (s *Store) giveUpLocked(d *side, err error) {
+	_ = s.awaitReadable(context.Background(), s.other(d)) // its failure is told by the next Append
 	if !d.failed.CompareAndSwap(nil, &err) {
 		return
 	}
-	s.epoch.Add(1)
+	s.forgetReads()
 	s.log.Error("side of combined queues given up", slog.String("kind", string(d.kind)), slog.Any("err", err))
 }
 
-// forgetReady makes every queue be looked at again.
-func (s *Store) forgetReady() {
+// forgetReads makes every queue be looked at again when it is next read.
+func (s *Store) forgetReads() {
 	for _, d := range s.sides {
-		d.ready.clear()
+		d.reads.clear()
 	}
 	s.epoch.Add(1)
 }

@@ -60,8 +60,7 @@ func TestContract(t *testing.T) {
 					Open: func(dir string, o cqtest.OpenOptions) (cq.Store, error) {
 						return openCombined(dir, o, combine.Options{Preferred: prefer, Authority: authority})
 					},
-					KeepsTime:   prefer == cq.KindRocks,
-					TimeMayVary: true,
+					KeepsTime: prefer == cq.KindRocks,
 				})
 			})
 		}

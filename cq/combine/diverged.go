@@ -116,8 +116,7 @@ func (s *Store) divergeLocked(d *side, k cq.Key, err error) {
 	if !added {
 		return
 	}
-	d.ready.remove(k)
-	s.epoch.Add(1)
+	s.forgetQueue(k)
 	level := slog.LevelWarn
 	if n > maxDivergedLogged {
 		level = slog.LevelDebug
@@ -143,12 +142,58 @@ func (s *Store) Heal(kind cq.Kind, k cq.Key) {
 	}
 }
 
-// forgetQueue makes a queue be looked at again.
+// forgetQueue makes a queue be looked at again when it is next read.
 func (s *Store) forgetQueue(k cq.Key) {
 	for _, d := range s.sides {
-		d.ready.remove(k)
+		d.reads.remove(k)
 	}
 	s.epoch.Add(1)
+}
+
+// lagging are the queues that are read from the side that is not preferred although what is appended may yet change that.
+type lagging struct {
+	mu   sync.Mutex
+	keys map[cq.Key]struct{}
+	all  bool // more than are kept
+}
+
+const maxLagging = 4096
+
+func (l *lagging) add(k cq.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.keys) == maxLagging {
+		l.all = true
+		return
+	}
+	if l.keys == nil {
+		l.keys = map[cq.Key]struct{}{}
+	}
+	l.keys[k] = struct{}{}
+}
+
+func (l *lagging) take() (keys map[cq.Key]struct{}, all bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys, all = l.keys, l.all
+	l.keys, l.all = nil, false
+	return keys, all
+}
+
+// lookAgain makes the queues be looked at again for which the preferred side may have caught up.
+func (s *Store) lookAgain() {
+	keys, all := s.lagging.take()
+	switch {
+	case all:
+		s.forgetReads()
+	case len(keys) > 0:
+		for k := range keys {
+			for _, d := range s.sides {
+				d.reads.remove(k)
+			}
+		}
+		s.epoch.Add(1)
+	}
 }
 
 // keySet is a set of queues, 18 to 37 bytes for each however long their topics are: it keeps 128 bits of hash instead of the key, of which two

@@ -16,9 +16,14 @@
 // # Ready
 //
 // A side is ready for a queue when it has whatever the other has of it: it has not failed, is not held, the queue is not diverged on it, and
-// the queue begins no later and ends no earlier than on the other side. That is looked at when a queue is first read, and remembered
-// where it can only stay true. A queue for which the preferred side is not ready is read from the other one; one for which neither is
-// ready, as each lacks something, is read from the side that ends later. A held side is not read at all.
+// the queue begins no later and ends no earlier than on the other side. A queue for which the preferred side is not ready is read from the
+// other one; one for which neither is ready, as each lacks something, from the side that ends later. A held side is not read at all.
+//
+// From which side a queue is read is decided when it is first read, between two batches and when all that was appended can be read, and
+// then remembered, in some 30 bytes a queue. It is decided anew after whatever may change it: a switch, a hold, its end, a failure, a divergence of
+// the queue, its healing, a cut, an import, a new min of the log, and, where the preferred side only ended too early, each Flush. So
+// readers follow a switch without asking for the queue again, a read costs one comparison more than on the side itself, and the max of a queue never falls
+// because one side got a batch before the other.
 //
 // Being ready is about the ends of a queue. Whether the units are the same is what Verify tells.
 //
@@ -49,6 +54,6 @@
 // # Goroutines
 //
 // The package starts none. Reading and switching are safe from any number of goroutines beside one Appender. Whatever writes, and what
-// changes who is written to, takes turns with Append: Hold, Release, Heal, SetPreferred, SetAuthority and NextOffset wait for the batch that
-// is being appended. Lock order: Store.write, then the locks of the sides and of the tables here, which are never held together.
+// changes who is written to, takes turns with Append: Hold, Release, Heal, SetPreferred, SetAuthority, NextOffset, Ready and the first read of
+// a queue wait for the batch that is being appended. Lock order: Store.write, then the locks of the sides and of the tables here, which are never held together.
 package combine

@@ -36,13 +36,14 @@ func (s *Store) DispatchFrom() int64 {
 	return min(s.sides[0].DispatchFrom(), s.sides[1].DispatchFrom())
 }
 
-// writing calls fn for the sides, both whatever the first one answers, while nothing is appended.
-func (s *Store) writing(which func(d *side) bool, fn func(d *side) error) error {
+// writing calls fn for the sides, both whatever the first one answers, while nothing is appended, and then forgets what was known.
+func (s *Store) writing(which func(d *side) bool, forget func(), fn func(d *side) error) error {
 	s.write.Lock()
 	defer s.write.Unlock()
 	if s.closed.Load() {
 		return cq.ErrClosed
 	}
+	defer forget()
 	var errs []error
 	for _, d := range s.sides {
 		if !which(d) {
@@ -59,8 +60,7 @@ func (d *side) works() bool { return d.failed.Load() == nil }
 
 // TruncateDirty cuts both sides, a held one as well: nothing may be left that the log does not have. One that has failed is left out.
 func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
-	defer s.forgetReady()
-	return s.writing((*side).works, func(d *side) error {
+	return s.writing((*side).works, s.forgetReads, func(d *side) error {
 		s.accepted.Store(min(s.accepted.Load(), phyOffset))
 		return d.TruncateDirty(ctx, phyOffset)
 	})
@@ -75,6 +75,7 @@ func (s *Store) SetMinPhyOffset(minPhy int64) error {
 	for _, d := range s.sides {
 		errs = append(errs, d.Store.(cq.Expirer).SetMinPhyOffset(minPhy))
 	}
+	s.other(s.preferred.Load()).reads.clear()
 	s.epoch.Add(1) // a side that begins later than the other may not any more
 	return errors.Join(errs...)
 }
@@ -103,16 +104,14 @@ func (s *Store) Expire(ctx context.Context, pause time.Duration) (done cq.Expire
 
 // Import stores the runs on both sides; see cq.Importer. A side that is held, or has failed, is left out.
 func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
-	defer s.forgetReady()
-	return s.writing((*side).live, func(d *side) error {
+	return s.writing((*side).live, s.forgetReads, func(d *side) error {
 		return d.Store.(cq.Importer).Import(ctx, keep(s, d, runs, func(r *cq.Run) cq.Key { return r.Key }))
 	})
 }
 
 // Publish makes the queues visible on both sides; see cq.Importer. A side that is held, or has failed, is left out.
 func (s *Store) Publish(ctx context.Context, ends []cq.QueueEnd, dispatchFrom int64) error {
-	defer s.forgetReady()
-	return s.writing((*side).live, func(d *side) error {
+	return s.writing((*side).live, s.forgetReads, func(d *side) error {
 		return d.Store.(cq.Importer).Publish(ctx, keep(s, d, ends, func(e *cq.QueueEnd) cq.Key { return e.Key }), dispatchFrom)
 	})
 }
@@ -134,8 +133,7 @@ func keep[T any](s *Store, d *side, all []T, key func(*T) cq.Key) []T {
 // DropQueue removes a queue from both sides, so that it begins anew on both and is no longer diverged. A held side keeps what it has, which
 // may be right; the queue counts as diverged on it, and its owner builds it there again.
 func (s *Store) DropQueue(ctx context.Context, k cq.Key) error {
-	defer s.forgetQueue(k)
-	return s.writing((*side).works, func(d *side) error {
+	return s.writing((*side).works, func() { s.forgetQueue(k) }, func(d *side) error {
 		if d.held.Load() {
 			s.divergeLocked(d, k, fmt.Errorf("queue %s was dropped while the side was held: %w", k, cq.ErrDiverged))
 			return nil

@@ -1,6 +1,7 @@
 package combine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,6 +17,9 @@ type queue struct {
 	sides [2]atomic.Pointer[cq.Queue] // found so far
 	at    atomic.Pointer[target]
 }
+
+// maxRetries bounds how often a read is done again as something was switched meanwhile.
+const maxRetries = 8
 
 // target is where a queue is read as long as the epoch lasts.
 type target struct {
@@ -71,69 +75,95 @@ func (q *queue) look(d *side) view {
 	return v
 }
 
-// covers tells whether v has whatever o has, and whether that is certain: what o has can not be told when it cannot be read.
-func (v *view) covers(o *view) (covers, certain bool) {
+// covers tells whether v has whatever o has. What cannot be read counts for nothing.
+func (v *view) covers(o *view) bool {
 	switch {
 	case !v.present || v.err != nil:
-		return false, false
-	case !o.present:
-		return true, true
-	case o.err != nil:
-		return true, false
+		return false
+	case !o.present || o.err != nil:
+		return true
 	}
-	return v.b.Max >= o.b.Max && (v.b.Min <= o.b.Min || o.b.Empty()), true
+	return v.b.Max >= o.b.Max && (v.b.Min <= o.b.Min || o.b.Empty())
 }
 
 // usable tells whether d may be read as one that has all of k.
 func (d *side) usable(k cq.Key) bool { return d.live() && !d.diverged.has(k) }
 
-// choose returns the queue to read, nil when there is none, and remembers it where only a new epoch can change the answer.
-func (q *queue) choose() cq.Queue {
-	epoch := q.s.epoch.Load() // before all that it counts the changes of
-	found, lasts := q.route()
-	if found != nil && lasts {
-		q.at.Store(&target{epoch: epoch, q: found})
+// choose returns the queue to read, nil when there is none.
+func (q *queue) choose() *target {
+	t := &target{epoch: q.s.epoch.Load()} // before all that it counts the changes of
+	if t.q = q.route(); t.q == nil {
+		return nil
 	}
-	return found
+	q.at.Store(t)
+	return t
 }
 
-func (q *queue) route() (found cq.Queue, lasts bool) {
+func (q *queue) route() cq.Queue {
 	s := q.s
 	if d := s.alone(q.key); d != nil {
 		if d.held.Load() {
-			return nil, false
+			return nil
 		}
-		found = q.side(d)
-		return found, found != nil
+		return q.side(d)
 	}
 	p := s.preferred.Load()
-	if p.usable(q.key) && p.ready.has(q.key) {
-		if found = q.side(p); found != nil {
-			return found, true
+	o := s.other(p)
+	for _, d := range []*side{p, o} {
+		if !d.reads.has(q.key) {
+			continue
+		}
+		if found := q.side(d); found != nil {
+			return found
 		}
 	}
-	// The other side first: what is appended meanwhile then speaks for the preferred one, and nobody sees a queue's max fall.
-	moment := p.ready.moment()
+	if q.side(p) == nil && q.side(o) == nil {
+		return nil
+	}
+	return q.decide()
+}
+
+// decide says from which side the queue is read until further notice. It is done while nothing is appended and all that was can be read, so that
+// what a side lacks then it really lacks; later on one side may seem to be ahead for the time of a batch, and if readers followed that, a queue's
+// max could fall.
+func (q *queue) decide() cq.Queue {
+	s := q.s
+	s.write.Lock()
+	defer s.write.Unlock()
+	_ = s.awaitReadable(context.Background(), s.sides[:]...) // what comes of an error is the next Append's to say
+	p := s.preferred.Load()
+	moments := [2]uint64{s.sides[0].reads.moment(), s.sides[1].reads.moment()}
 	other := q.look(s.other(p))
 	preferred := q.look(p)
-	switch {
-	case !other.present && !preferred.present:
+	chosen, mayChange := pick(&preferred, &other, q.key)
+	if chosen == nil {
+		return nil
+	}
+	for i, d := range s.sides {
+		if d == chosen.d {
+			d.reads.add(moments[i], q.key)
+		}
+	}
+	if mayChange {
+		s.lagging.add(q.key)
+	}
+	return chosen.q
+}
+
+// pick returns the view to read, nil when there is none. mayChange tells that the preferred side may catch up by what is appended.
+func pick(preferred, other *view, k cq.Key) (chosen *view, mayChange bool) {
+	switch p, o := preferred.d.usable(k), other.d.usable(k); {
+	case !preferred.present && !other.present:
 		return nil, false
 	case !preferred.present:
-		return other.q, false
+		return other, p
+	case p && preferred.covers(other):
+		return preferred, false
+	case o && other.covers(preferred):
+		return other, p && preferred.b.Max < other.b.Max
+	default:
+		return later(preferred, other), p
 	}
-	if covers, certain := preferred.covers(&other); covers && p.usable(q.key) {
-		if certain {
-			p.ready.add(moment, q.key)
-		}
-		return preferred.q, certain
-	}
-	if covers, certain := other.covers(&preferred); covers && other.d.usable(q.key) {
-		// A preferred side that only ends earlier may be about to catch up.
-		begunLater := preferred.err == nil && !other.b.Empty() && preferred.b.Min > other.b.Min
-		return other.q, certain && (begunLater || !p.usable(q.key))
-	}
-	return later(&preferred, &other).q, false
 }
 
 // later returns the view that ends later, of equal ones that which begins earlier; a is to be preferred. An error counts for nothing.
@@ -157,35 +187,50 @@ func (s *Store) Ready(kind cq.Kind, k cq.Key) bool {
 	if only := s.alone(k); only != nil {
 		return only == d
 	}
+	s.write.Lock()
+	defer s.write.Unlock()
+	_ = s.awaitReadable(context.Background(), s.sides[:]...) // a side that has failed for good is found out by Append
 	q := &queue{s: s, key: k}
 	other := q.look(s.other(d))
 	mine := q.look(d)
-	covers, _ := mine.covers(&other)
-	return covers || !mine.present && !other.present
+	return mine.covers(&other) || !mine.present && !other.present
 }
 
-func (q *queue) current() cq.Queue {
+// current returns where the queue is read, nil when it is nowhere.
+func (q *queue) current() *target {
 	if t := q.at.Load(); t != nil && t.epoch == q.s.epoch.Load() {
-		return t.q
+		return t
 	}
 	return q.choose()
 }
+
+// over tells that what was read from t may be behind what is read elsewhere by now.
+func (q *queue) over(t *target) bool { return t.epoch != q.s.epoch.Load() }
 
 // Key returns the queue's name.
 func (q *queue) Key() cq.Key { return q.key }
 
 // Where tells it for the side that is read at present.
 func (q *queue) Where(queueOffset int64) string {
-	if at := q.current(); at != nil {
-		return at.Where(queueOffset)
+	if t := q.current(); t != nil {
+		return t.q.Where(queueOffset)
 	}
 	return fmt.Sprintf("queue %s slot %d", q.key, queueOffset)
 }
 
 // Bounds returns the limits on the side that is read. They are those of a queue that was never there when no side has it any more.
 func (q *queue) Bounds() (cq.Bounds, error) {
-	if at := q.current(); at != nil {
-		return at.Bounds()
+	for range maxRetries {
+		t := q.current()
+		if t == nil {
+			break
+		}
+		if b, err := t.q.Bounds(); !q.over(t) {
+			return b, err
+		}
+	}
+	if t := q.current(); t != nil {
+		return t.q.Bounds()
 	}
 	b := cq.Bounds{MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}
 	if q.s.closed.Load() {
@@ -196,8 +241,17 @@ func (q *queue) Bounds() (cq.Bounds, error) {
 
 // Read copies units from the side that is read.
 func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
-	if at := q.current(); at != nil {
-		return at.Read(from, dst)
+	for range maxRetries {
+		t := q.current()
+		if t == nil {
+			break
+		}
+		if n, err := t.q.Read(from, dst); !q.over(t) {
+			return n, err
+		}
+	}
+	if t := q.current(); t != nil {
+		return t.q.Read(from, dst)
 	}
 	if q.s.closed.Load() {
 		return 0, cq.ErrClosed

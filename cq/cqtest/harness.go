@@ -32,8 +32,8 @@ type Harness struct {
 	Importer func(s cq.Store) cq.Importer
 	// KeepsTime tells that units come back with the StoreTimestampMs they were given; otherwise with cq.NoTimestamp.
 	KeepsTime bool
-	// TimeMayVary tells that while units are appended some come back with their time and some without, whatever KeepsTime says: they may be read from
-	// another side of a combined store then.
+	// TimeMayVary tells that some units come back with their time and some without, whatever KeepsTime says: reads are switched between the sides of a
+	// combined store.
 	TimeMayVary bool
 	// IgnoreFile names files (slash separated, relative to dir) that a read-only open may write all the same, such as a
 	// database's own log. Nil: none.
