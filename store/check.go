@@ -70,7 +70,7 @@ type CheckReport struct {
 //
 // Shallow: the run of the log's files and their beginnings; how the log ends, which reads its last file and looks its
 // records up in their queues; of each queue the bounds, the first and the last unit with their records, and whether its two
-// sides end alike; checkpoint, abort mark, topic table and the places of RocksDB.
+// sides end alike; the index against itself, and some of its entries against their records; checkpoint, abort mark, topic table and the places of RocksDB.
 //
 // Deep: every record of the log, with its checksums, is looked up in its queues, light queues included; damage is told by range
 // and passed over. What the records prove is counted, queue by queue. A queue whose count is its length is proven: each
@@ -195,8 +195,9 @@ func (c *checker) run() (err error) {
 	}
 	c.checkpointAgainstLog()
 	c.topicsAgainstQueues()
-	// The index files belong here: each entry against the record it points to. They come with package index.
-	c.notChecked("index files")
+	if err := c.checkIndex(); err != nil {
+		return err
+	}
 	return c.checkQueues()
 }
 

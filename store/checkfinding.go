@@ -87,6 +87,9 @@ const (
 // What is found elsewhere.
 const (
 	CheckRocksPlace       CheckCode = "rocks-place"        // remnants of a RocksDB database, or one in both places
+	CheckIndexFile        CheckCode = "index-file"         // an index file that contradicts itself, or has a wrong length
+	CheckIndexEntry       CheckCode = "index-entry"        // an index entry that leads to no record with such a key
+	CheckIndexOutside     CheckCode = "index-outside"      // an index entry that leads past the end of the log
 	CheckAbortMark        CheckCode = "abort-mark"         // recovery has not run
 	CheckCheckpoint       CheckCode = "checkpoint"         // the checkpoint is missing or cannot be believed
 	CheckCheckpointAhead  CheckCode = "checkpoint-ahead"   // the checkpoint speaks of what the log does not hold
@@ -109,6 +112,7 @@ var invariantOf = map[CheckCode]Invariant{
 // Sides that a finding is about.
 const (
 	checkSideLog   = "log"
+	checkSideIndex = "index"
 	checkSideState = "state" // the small files beside log and queues
 	checkSideBoth  = "both"  // files and RocksDB against one another
 )
@@ -119,7 +123,7 @@ type CheckFinding struct {
 	Severity  CheckSeverity `json:"severity"`
 	Invariant Invariant     `json:"invariant,omitempty"`
 	Code      CheckCode     `json:"code"`
-	// Side is "log", "file", "rocks", "both" (one queue against the other) or "state" (other files).
+	// Side is "log", "file", "rocks", "both" (one queue against the other), "index" or "state" (other files).
 	Side        string `json:"side"`
 	Topic       string `json:"topic,omitempty"`
 	QueueID     int32  `json:"queueId"`

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/tandemq/tandemmq/index"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// checkIndexEvery is of how many entries one is held against its record without Deep.
+const checkIndexEvery = 1000
+
+// checkIndex holds the index against itself and against the log: headers and lengths, counts, the links of all chains, and that each entry leads to a record which has a key of its hash. Deep looks
+// every entry's record up, otherwise some. The index is a hint: a query that it misleads is put right by the record, so that a wrong entry
+// costs a message that is not found by its key, and no finding here is about a message that is lost.
+func (c *checker) checkIndex() error {
+	entries, err := countEntries(c.layout.IndexDir())
+	if err != nil || entries == 0 {
+		return err
+	}
+	r := recovery{layout: c.layout, base: DefaultOptions()}
+	if err := r.indexSizes(); err != nil {
+		return err
+	}
+	if r.noIndex {
+		c.notChecked("the index: maxHashSlotNum and maxIndexNum cannot be read off its files")
+		return nil
+	}
+	x, err := index.Open(c.layout.IndexDir(), index.Options{HashSlots: int32(r.base.MaxHashSlotNum), MaxEntries: int32(r.base.MaxIndexNum), ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	for _, fault := range x.Faults() {
+		c.indexFault(fault)
+	}
+	for _, fault := range x.Verify() {
+		c.indexFault(fault)
+	}
+	err = c.checkEntries(x)
+	return errors.Join(err, x.Close())
+}
+
+func countEntries(dir string) (n int, err error) {
+	err = readDir(dir, func(fs.DirEntry) error {
+		n++
+		return nil
+	})
+	return n, err
+}
+
+func (c *checker) indexFault(err error) {
+	f := placeFinding(c.suspended(), CheckIndexFile, checkSideIndex, "", "%v", err)
+	var file *index.FileError
+	if errors.As(err, &file) {
+		f.File, f.Text = file.Path, file.Err.Error()
+	}
+	c.found.add(f)
+}
+
+// checkEntries reads the records that entries lead to. Entries of one message follow one another.
+func (c *checker) checkEntries(x *index.Index) error {
+	var total int64
+	for _, f := range x.Files() {
+		total += int64(f.Entries)
+	}
+	add := c.phase("index", total, "entries")
+	e := entryCheck{c: c, x: x, phy: -1}
+	n := int64(0)
+	return x.Entries(func(en index.Entry) error {
+		n++
+		if n%4096 == 0 {
+			add(4096)
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if !c.o.Deep && n%checkIndexEvery != 1 {
+			return nil
+		}
+		return e.check(&en)
+	})
+}
+
+// entryCheck is what is known of the record looked at last.
+type entryCheck struct {
+	c       *checker
+	x       *index.Index
+	phy     int64
+	bad     string // why it is none
+	hashes  []int32
+	storeMs int64
+	topic   string
+}
+
+func (e *entryCheck) check(en *index.Entry) error {
+	switch {
+	case en.PhyOffset < max(e.c.log.MinOffset(), 0):
+		return nil // expired, and not yet removed
+	case en.PhyOffset >= e.c.end:
+		e.tell(en, e.c.suspended(), CheckIndexOutside, fmt.Sprintf("leads past the end of the log, %d", e.c.end))
+		return nil
+	}
+	if en.PhyOffset != e.phy {
+		if err := e.read(en.PhyOffset); err != nil {
+			return err
+		}
+	}
+	seconds := max(e.storeMs-en.BeginMs, 0) / 1000
+	switch {
+	case e.bad != "":
+		e.tell(en, CheckError, CheckIndexEntry, "leads to no record: "+e.bad)
+	case !slices.Contains(e.hashes, en.Hash):
+		e.tell(en, CheckError, CheckIndexEntry, fmt.Sprintf("leads to a record of topic %s without a key of that hash", e.topic))
+	case int64(en.TimeDiff) > seconds+1 || int64(en.TimeDiff) < seconds-1:
+		e.tell(en, CheckError, CheckIndexEntry, fmt.Sprintf("has timeDiff %d, the record was stored %d seconds after the file's beginTimestamp", en.TimeDiff, seconds))
+	}
+	return nil
+}
+
+// read looks the record up.
+func (e *entryCheck) read(phy int64) error {
+	e.phy, e.bad, e.hashes = phy, "", e.hashes[:0]
+	var r message.Record
+	release, err := e.c.log.Read(phy, 0, false, &r)
+	if err != nil {
+		e.bad = err.Error()
+		return nil
+	}
+	defer release()
+	d := r.DispatchRequest(message.DefaultDelayLevels())
+	e.hashes, e.storeMs, e.topic = index.Hashes(e.hashes, &d), r.StoreTimestampMs, string(r.Topic)
+	return nil
+}
+
+func (e *entryCheck) tell(en *index.Entry, severity CheckSeverity, code CheckCode, text string) {
+	f := placeFinding(severity, code, checkSideIndex, en.File, "entry %d (hash %d, phyOffset %d) %s", en.Index, en.Hash, en.PhyOffset, text)
+	f.PhyOffset, f.FileOffset = en.PhyOffset, e.x.ByteOf(en.Index)
+	e.c.found.add(f)
+}
