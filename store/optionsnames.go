@@ -3,6 +3,16 @@ package store
 // refusedDLedger replaces the log by one of another format. Source: MessageStoreConfig, 5.5.0.
 const refusedDLedger = "enableDLegerCommitLog"
 
+// otherDispatchers are properties that give records to further parts of RocketMQ, and what becomes of those records here: they are in the log and in the queues of their topics, like
+// all others, and nothing else is made of them.
+//
+// Source: DefaultMessageStore constructor (dispatchers), 5.5.0.
+var otherDispatchers = map[string]string{
+	"transRocksDBEnable": "half and operation messages of RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC and RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC are stored and served like others, and rocksdbstore gets no rows of them",
+	"timerRocksDBEnable": "timer messages are stored and served like others, and rocksdbstore gets no rows of them: none comes due",
+	"enableCompaction":   "messages of topics with the cleanup policy COMPACTION are stored and served like others, and never compacted",
+}
+
 // otherProperties are the properties of RocketMQ's store that are no field of Options. docs/config.md lists them too, and is
 // tested against this.
 //

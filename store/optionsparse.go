@@ -108,12 +108,15 @@ type PropertyNote struct {
 	Name    string
 	Kind    NoteKind
 	Nearest string // of NoteUnknown: the property of Options with the most similar name, "" when none is similar
+	Warning string // of NoteUnused: what an operator who set it has to know, "" for nothing
 }
 
 func (n PropertyNote) String() string {
 	switch {
 	case n.Kind == NoteDead:
 		return n.Name + ": without effect, as in RocketMQ 5.5.0"
+	case n.Warning != "":
+		return n.Name + ": without effect in this version: " + n.Warning
 	case n.Kind == NoteUnused:
 		return n.Name + ": without effect in this version"
 	case n.Nearest != "":
@@ -143,7 +146,11 @@ func ParseOptions(props map[string]string) (Options, []PropertyNote, error) {
 		case name == refusedDLedger && strings.EqualFold(strings.TrimSpace(text), "true"):
 			faults = append(faults, fmt.Errorf("store options: %s is true, which is not supported: its log has another format", name))
 		case known:
-			notes = append(notes, PropertyNote{Name: name, Kind: kind})
+			note := PropertyNote{Name: name, Kind: kind}
+			if strings.EqualFold(strings.TrimSpace(text), "true") {
+				note.Warning = otherDispatchers[name]
+			}
+			notes = append(notes, note)
 		default:
 			notes = append(notes, PropertyNote{Name: name, Kind: NoteUnknown, Nearest: nearestProperty(name)})
 		}
