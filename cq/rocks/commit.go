@@ -166,8 +166,21 @@ func (c *committer) encode(b *unitBatch) {
 	}
 }
 
-// publish makes a written batch readable.
+// publish makes a written batch readable, and keeps its units where readers find them quickly.
 func (s *Store) publish(b *unitBatch) {
+	s.publishEnds(b)
+	for i := range b.queues {
+		q := &b.queues[i]
+		at := q.first
+		s.tail.put(b.prefix(q), q.from, int(q.count), func() cq.Unit {
+			u := &b.units[at]
+			at = u.next
+			return u.unit
+		})
+	}
+}
+
+func (s *Store) publishEnds(b *unitBatch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range b.queues {

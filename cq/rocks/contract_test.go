@@ -15,6 +15,7 @@ import (
 func smallOptions() rocks.Options {
 	o := rocks.MigrationOptions()
 	o.Create = true
+	o.TailBytes = 64 << 10
 	o.RocksDB.DisableAutoCompactions = false
 	o.RocksDB.Units.WriteBufferBytes = 64 << 10
 	o.RocksDB.Offsets.WriteBufferBytes = 64 << 10

@@ -4,8 +4,9 @@
 // # Basics
 //
 // One database holds all queues: a row per unit, a row per queue for its max, optionally one for its min, and one checkpoint
-// row. The rows are drawn in codec.go. The ends of all queues are held in memory, about 70 bytes a queue and its topic, read by one
-// scan at open; units are always read from RocksDB.
+// row. The rows are drawn in codec.go. The ends of all queues are held in memory, about 90 bytes a queue and its topic, read by one
+// scan at open. Units are read from RocksDB, one call for a run of them, except the newest ones of queues written to lately, of which the committer leaves a copy
+// in memory (Options.TailBytes).
 //
 // Three ways in: Append (dispatch, one WriteBatch a call), Import and Publish (bulk: sorted table files, taken in
 // whole), TruncateDirty and DropQueue (range deletes). See [Store].

@@ -11,14 +11,16 @@ import (
 
 // end is what is known of a queue without reading a unit.
 type end struct {
-	max      int64 // next slot
-	lastPhy  int64 // of the max row
-	minSlot  int64 // of the min row, 0 without one: units below stay invisible
-	derived  int64 // where the last search found min, 0 if there was none; never above it
-	lastSize int32 // size of the unit at max-1; 0 when it has not been looked at
+	max     int64 // next slot
+	lastPhy int64 // of the max row
+	minSlot int64 // of the min row, 0 without one: units below stay invisible
+	derived int64 // where the last search found min, 0 if there was none; never above it
+	// derivedPhy is where the record of the unit at derived lies, plus 1; 0 when no search has found a unit there.
+	derivedPhy int64
+	lastSize   int32 // size of the unit at max-1; 0 when it has not been looked at
 }
 
-// endTable is a map from queue to end for a million queues: about 80 bytes for each and its topic, without a pointer that the
+// endTable is a map from queue to end for a million queues: about 90 bytes for each and its topic, without a pointer that the
 // garbage collector would have to follow (a Go map took twice as much). Rows stay where they are until they are removed.
 //
 // A row comes when the first unit of a queue is accepted and is hidden until that unit is readable (its max is 0 until then).

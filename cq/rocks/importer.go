@@ -65,8 +65,9 @@ func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
 	s.mu.epoch++
 	for i := range order {
 		k := runs[order[i]].Key
+		s.tail.forget(appendUnitPrefix(nil, k))
 		if e, ok := s.mu.ends.get(k); ok {
-			e.lastSize, e.derived = 0, 0 // the last unit may have been replaced, a lower one added
+			e.lastSize, e.derived, e.derivedPhy = 0, 0, 0 // the last unit may have been replaced, a lower one added
 			s.mu.ends.put(k, e)
 		}
 	}
@@ -179,7 +180,7 @@ func validEnd(q cq.QueueEnd) error {
 // publishQueue adds the rows of one queue to the batch and returns its end.
 func (s *Store) publishQueue(w *rowWriter, q cq.QueueEnd) end {
 	e, _ := s.end(q.Key)
-	e.minSlot, e.derived, e.lastSize = q.Min, 0, 0
+	e.minSlot, e.derived, e.derivedPhy, e.lastSize = q.Min, 0, 0, 0
 	if q.Max >= e.max {
 		e.max, e.lastPhy = q.Max, q.LastPhyOffset
 		w.putMax(q.Key, e)
@@ -204,6 +205,7 @@ func (s *Store) DropQueue(ctx context.Context, k cq.Key) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.tail.forget(appendUnitPrefix(nil, k))
 	s.mu.ends.remove(k)
 	s.mu.epoch++
 	return nil

@@ -26,6 +26,9 @@ type Options struct {
 	// IngestDir is where Import builds table files: a directory in the database's file system, not inside the database. Empty:
 	// the store's directory with ".ingest" appended. It exists only between the first Import and Close.
 	IngestDir string
+	// TailBytes bounds the memory for the newest units of queues that were written to lately, over all queues; who reads there need not enter RocksDB.
+	// 0: DefaultTailBytes; negative: none.
+	TailBytes int64
 	// Commit says how units get written.
 	Commit CommitOptions
 	// Logger receives messages; nil discards them.
@@ -72,11 +75,14 @@ func (o CommitOptions) again(noSpace bool, attempts int, since time.Duration) bo
 	return attempts < o.MaxAttempts || noSpace && since < o.NoSpaceFor
 }
 
+// DefaultTailBytes is the room for about a million units.
+const DefaultTailBytes = 32 << 20
+
 // DefaultOptions returns the options of a serving store; see the fields of RocksDBOptions for the values.
 func DefaultOptions() Options { return Options{RocksDB: rocks.DefaultOptions()} }
 
 // MigrationOptions returns the options for filling and verifying a store offline in little memory.
-func MigrationOptions() Options { return Options{RocksDB: rocks.MigrationOptions()} }
+func MigrationOptions() Options { return Options{RocksDB: rocks.MigrationOptions(), TailBytes: -1} }
 
 // withDefaults fills what was left open.
 func (o Options) withDefaults(dir string) Options {
@@ -85,6 +91,7 @@ func (o Options) withDefaults(dir string) Options {
 	}
 	o.RocksDB.CreateIfMissing = o.Create
 	o.Commit = o.Commit.withDefaults()
+	o.TailBytes = cmp.Or(o.TailBytes, DefaultTailBytes)
 	if o.IngestDir == "" {
 		o.IngestDir = dir + ".ingest"
 	}

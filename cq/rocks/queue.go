@@ -3,6 +3,7 @@
 package rocks
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -14,6 +15,7 @@ type queue struct {
 	s      *Store
 	key    cq.Key
 	prefix []byte // key of its units up to the slot
+	tail   *tailShard
 }
 
 // Key returns the queue's name.
@@ -46,8 +48,7 @@ func (q *queue) learn(epoch int64, change func(e *end)) {
 }
 
 // Bounds returns the limits. Max is the max row's. Min is the first unit at or above both the min row's slot and the
-// CommitLog's min physical offset: one seek where the first unit qualifies, a binary search otherwise, whose result is
-// remembered in memory. Nothing is written.
+// CommitLog's min physical offset. It is searched for, and remembered in memory until the log's min passes it. Nothing is written.
 // Source: RocksDBConsumeQueueOffsetTable.getMinCqOffset, 5.5.0, without its writes.
 func (q *queue) Bounds() (cq.Bounds, error) {
 	b := cq.Bounds{MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}
@@ -64,7 +65,12 @@ func (q *queue) Bounds() (cq.Bounds, error) {
 		b.LastPhyOffset, b.MaxPhyOffset = e.lastPhy, e.lastPhy+int64(size)
 	}
 	from := min(max(e.minSlot, e.derived), e.max)
-	_, at, err := q.s.db.LowerBound(q.prefix, from, e.max, q.s.minPhy.Load())
+	minPhy := q.s.minPhy.Load()
+	if phy := e.derivedPhy - 1; phy >= max(minPhy, 0) && e.derived == from {
+		b.Min, b.MinPhyOffset = from, phy
+		return b, nil
+	}
+	_, at, err := q.s.db.LowerBound(q.prefix, from, e.max, minPhy)
 	if err != nil {
 		return b, q.s.wrap(err)
 	}
@@ -72,10 +78,15 @@ func (q *queue) Bounds() (cq.Bounds, error) {
 		return b, nil
 	}
 	b.Min, b.MinPhyOffset = at.Slot, at.Unit.PhyOffset
-	if at.Slot > from {
-		q.learn(epoch, func(e *end) { e.derived = max(e.derived, at.Slot) })
+	if err := q.check(at.Slot, cq.Unit(at.Unit)); err != nil {
+		return b, err
 	}
-	return b, q.check(at.Slot, cq.Unit(at.Unit))
+	q.learn(epoch, func(e *end) {
+		if at.Slot >= e.derived {
+			e.derived, e.derivedPhy = at.Slot, at.Unit.PhyOffset+1
+		}
+	})
+	return b, nil
 }
 
 // lastSize returns the size of the last unit's record, 0 when no real unit is left. The unit must agree with the max row.
@@ -127,8 +138,11 @@ func (q *queue) check(slot int64, u cq.Unit) error {
 	}
 }
 
-// Read copies units of consecutive slots; see cq.Queue. One call into RocksDB.
+// Read copies units of consecutive slots; see cq.Queue. One call into RocksDB, and none where the store still has them in memory.
 func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
+	if n := q.tail.read(q.prefix, from, q.s.minPhy.Load(), dst); n > 0 {
+		return n, nil
+	}
 	e, _, err := q.end()
 	if err != nil {
 		return 0, err
@@ -154,4 +168,20 @@ func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// TimeBound searches by store time in one call into RocksDB; see cq.TimeSearcher. Units keep their times here, unless whoever imported them knew none.
+// Source: RocksDBConsumeQueueOffsetTable.getOffsetInQueueByTime, 5.5.0, with a lower-bound search for its walk along equal times.
+func (q *queue) TimeBound(from, end, timestampMs int64) (below, at int64, err error) {
+	if _, _, err := q.end(); err != nil {
+		return 0, 0, err
+	}
+	below, at, stop, err := q.s.db.TimeBound(q.prefix, from, end, timestampMs)
+	if err != nil || stop == nil {
+		return below, at, q.s.wrap(err)
+	}
+	if err := q.check(stop.Slot, cq.Unit(stop.Unit)); err != nil {
+		return 0, 0, err
+	}
+	return 0, 0, fmt.Errorf("%s keeps no store time: %w", q.Where(stop.Slot), errors.ErrUnsupported)
 }

@@ -24,6 +24,8 @@ var (
 	_ cq.Importer = (*Store)(nil)
 	_ cq.Expirer  = (*Store)(nil)
 	_ cq.Queue    = (*queue)(nil)
+
+	_ cq.TimeSearcher = (*queue)(nil)
 )
 
 // Store keeps consume queues in RocksDB. It implements cq.Store and cq.Importer. The reading methods serve any number of
@@ -39,6 +41,7 @@ type Store struct {
 	unitsPerFile int
 
 	commit committer
+	tail   tailCache
 
 	// write is held by every writing method. Lock order: write before commit.mu before mu.
 	write struct {
@@ -94,6 +97,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
+	s.tail.init(o.TailBytes)
 	s.commit.start(s)
 	s.log.Info("consume queues opened", slog.Int("queues", s.mu.ends.len()),
 		slog.Int64("phyOffset", s.mu.dispatched), slog.Duration("elapsed", opened), slog.Duration("scan", time.Since(begin)-opened))
@@ -186,7 +190,9 @@ func (s *Store) Queue(k cq.Key) (cq.Queue, bool) {
 	if _, ok := s.end(k); !ok {
 		return nil, false
 	}
-	return &queue{s: s, key: k, prefix: appendUnitPrefix(nil, k)}, true
+	q := &queue{s: s, key: k, prefix: appendUnitPrefix(nil, k)}
+	q.tail = s.tail.shard(q.prefix)
+	return q, true
 }
 
 func (s *Store) end(k cq.Key) (end, bool) {
@@ -357,6 +363,7 @@ func (s *Store) Close() error {
 	// A merge may be running inside the database, never under the write lock.
 	s.write.Lock()
 	defer s.write.Unlock()
+	s.tail.clear()
 	if s.write.ingester != nil {
 		err = errors.Join(err, s.write.ingester.Close())
 		s.write.ingester = nil

@@ -106,6 +106,7 @@ func (s *Store) applyCutLocked(ctx context.Context, checkpoint int64, cut map[cq
 	s.mu.dispatched = min(s.mu.dispatched, checkpoint)
 	s.mu.durable = min(s.mu.durable, checkpoint)
 	for k, e := range cut {
+		s.tail.forget(appendUnitPrefix(nil, k))
 		if e.max == 0 {
 			s.mu.ends.remove(k)
 		} else {

@@ -7,6 +7,12 @@
 
 typedef struct rocksdb_iterator_t rocksdb_iterator_t;
 typedef struct rocksdb_writebatch_t rocksdb_writebatch_t;
+typedef struct rocksdb_pinnableslice_t rocksdb_pinnableslice_t;
+
+extern rocksdb_pinnableslice_t *rocksdb_get_pinned_cf(rocksdb_t *, const rocksdb_readoptions_t *,
+                                                      rocksdb_column_family_handle_t *, const char *, size_t, char **);
+extern const char *rocksdb_pinnableslice_value(const rocksdb_pinnableslice_t *, size_t *);
+extern void rocksdb_pinnableslice_destroy(rocksdb_pinnableslice_t *);
 
 extern rocksdb_iterator_t *rocksdb_create_iterator_cf(rocksdb_t *, const rocksdb_readoptions_t *,
                                                       rocksdb_column_family_handle_t *);
@@ -90,10 +96,31 @@ static int at(rocksdb_iterator_t *it, const char *key, size_t klen, int64_t *slo
 	return 1;
 }
 
+// get reads one unit: a point look-up costs half of what an iterator does.
+static int64_t get(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *key,
+                   size_t klen, tmq_unit *out, char **errptr) {
+	size_t vn;
+	int64_t got = 0;
+	rocksdb_pinnableslice_t *s = rocksdb_get_pinned_cf(db, ro, cf, key, klen, errptr);
+	if (s == NULL) {
+		return 0;
+	}
+	const char *v = rocksdb_pinnableslice_value(s, &vn);
+	if (vn >= VALUE_BYTES) {
+		decode(v, out);
+		got = 1;
+	}
+	rocksdb_pinnableslice_destroy(s);
+	return got;
+}
+
 int64_t tmq_read_units(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *key,
                        size_t klen, tmq_unit *out, int64_t n, char **errptr) {
 	int64_t got = 0, want = get64(key + klen - SLOT_BYTES), slot;
 	int whole;
+	if (n == 1) {
+		return get(db, ro, cf, key, klen, out, errptr);
+	}
 	rocksdb_iterator_t *it = rocksdb_create_iterator_cf(db, ro, cf);
 	for (rocksdb_iter_seek(it, key, klen); got < n; rocksdb_iter_next(it)) {
 		if (!at(it, key, klen, &slot, &out[got], &whole) || slot != want + got || !whole) {
@@ -106,12 +133,12 @@ int64_t tmq_read_units(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_
 	return got;
 }
 
-// first stores in *f the first unit in slots [from, end).
+// first stores in *f the first unit in slots [from, end). A row whose slot is negative sorts behind all others; it is none of them.
 static int first(rocksdb_iterator_t *it, char *key, size_t klen, int64_t from, int64_t end, tmq_found *f) {
 	int whole;
 	put64(key + klen - SLOT_BYTES, from);
 	rocksdb_iter_seek(it, key, klen);
-	while (at(it, key, klen, &f->slot, &f->unit, &whole) && f->slot < end) {
+	while (at(it, key, klen, &f->slot, &f->unit, &whole) && f->slot >= from && f->slot < end) {
 		if (whole) {
 			return 1;
 		}
@@ -177,6 +204,56 @@ void tmq_lower_bound(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_fa
 	}
 	rocksdb_iter_get_error(it, errptr);
 	rocksdb_iter_destroy(it);
+}
+
+// timed tells what a unit that the search by time met is good for.
+static int timed(const tmq_unit *u) {
+	if (u->size <= 0 || u->phy < 0) {
+		return TMQ_IMPOSSIBLE;
+	}
+	return u->time < 0 ? TMQ_NO_TIME : TMQ_DONE;
+}
+
+// In the slots from key's to end (exclusive) store times rise with the slot, or stay. at->slot is the first unit stored at ms or
+// later, end when there is none; below->slot the last one before it, one less than key's slot when there is none. A slot without a unit says
+// nothing; the search goes on at the next unit above it. It ends early, with at as the unit, when that one tells no time.
+// Package cq says the same in Go, step for step.
+int tmq_time_bound(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *key,
+                   size_t klen, int64_t end, int64_t ms, tmq_found *below, tmq_found *at, char **errptr) {
+	char buf[MAX_KEY];
+	tmq_found probe;
+	int64_t lo = get64(key + klen - SLOT_BYTES), hi = end;
+	int is = TMQ_DONE;
+	below->slot = lo - 1;
+	at->slot = end;
+	if (klen > MAX_KEY) {
+		*errptr = fail("Invalid argument: key too long");
+		return TMQ_DONE;
+	}
+	memcpy(buf, key, klen);
+	rocksdb_iterator_t *it = rocksdb_create_iterator_cf(db, ro, cf);
+	// The last unit first: most who ask want what is new.
+	for (int64_t mid = end - 1; lo < hi; mid = lo + (hi - lo) / 2) {
+		if (!first(it, buf, klen, mid, hi, &probe)) {
+			hi = mid;
+			continue;
+		}
+		is = timed(&probe.unit);
+		if (is != TMQ_DONE) {
+			*at = probe;
+			break;
+		}
+		if (probe.unit.time >= ms) {
+			*at = probe;
+			hi = mid;
+		} else {
+			*below = probe;
+			lo = probe.slot + 1;
+		}
+	}
+	rocksdb_iter_get_error(it, errptr);
+	rocksdb_iter_destroy(it);
+	return is;
 }
 
 int64_t tmq_sst_put_units(rocksdb_sstfilewriter_t *w, const char *key, size_t klen, const tmq_unit *units, int64_t n,

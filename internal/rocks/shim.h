@@ -37,6 +37,13 @@ int64_t tmq_read_units(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_
 void tmq_lower_bound(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *key,
                      size_t klen, int64_t end, int64_t phy, tmq_found *below, tmq_found *from, char **errptr);
 
+// What tmq_time_bound answers. TMQ_DONE: the search came to its end (or failed). TMQ_IMPOSSIBLE: *at is a row that can be no unit. TMQ_NO_TIME: *at is a unit
+// without a store time.
+enum { TMQ_DONE = 0, TMQ_IMPOSSIBLE = 1, TMQ_NO_TIME = 2 };
+
+int tmq_time_bound(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *key,
+                   size_t klen, int64_t end, int64_t ms, tmq_found *below, tmq_found *at, char **errptr);
+
 int64_t tmq_sst_put_units(rocksdb_sstfilewriter_t *w, const char *key, size_t klen, const tmq_unit *units, int64_t n,
                           char **errptr);
 

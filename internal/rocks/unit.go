@@ -2,6 +2,12 @@
 
 package rocks
 
+// #cgo noescape tmq_read_units
+// #cgo nocallback tmq_read_units
+// #cgo noescape tmq_time_bound
+// #cgo nocallback tmq_time_bound
+// #cgo noescape tmq_lower_bound
+// #cgo nocallback tmq_lower_bound
 // #include "shim.h"
 import "C"
 
@@ -95,6 +101,35 @@ func (db *DB) LowerBound(prefix []byte, from, end, phyOffset int64) (below, at F
 		return Found{}, Found{}, db.fail(fmt.Sprintf("search units from slot %d", from), text)
 	}
 	return convert(cBelow), convert(cAt), nil
+}
+
+// TimeBound searches the slots [from, end) of one queue, in which store times rise or stay, for the boundary at timestampMs: at is the first slot whose
+// unit was stored then or later, end when there is none; below is the last slot with a unit before it, from-1 when there is none. Slots without a unit are
+// passed over. One seek per halving, in one call into C, however the times lie.
+//
+// stop is not nil where the search met a unit that tells no time, and then everything else is nothing: a unit that is none (size or position) or one
+// without a store time.
+func (db *DB) TimeBound(prefix []byte, from, end, timestampMs int64) (below, at int64, stop *Found, err error) {
+	if err := db.enter(); err != nil {
+		return 0, 0, nil, err
+	}
+	defer db.leave()
+	var buf [keyBuffer]byte
+	key := slotKey(buf[:0], prefix, from)
+	var (
+		cErr   *C.char
+		cBelow C.tmq_found
+		cAt    C.tmq_found
+	)
+	is := C.tmq_time_bound(rawDB(db.c), rawReadOptions(db.read), rawFamily(db.units), bytesPointer(key), C.size_t(len(key)),
+		C.int64_t(end), C.int64_t(timestampMs), &cBelow, &cAt, &cErr)
+	if text := takeError(cErr); text != "" {
+		return 0, 0, nil, db.fail(fmt.Sprintf("search units by time from slot %d", from), text)
+	}
+	if is != C.TMQ_DONE {
+		return 0, 0, &Found{Slot: int64(cAt.slot), Unit: unitFromC(cAt.unit)}, nil
+	}
+	return int64(cBelow.slot), int64(cAt.slot), nil, nil
 }
 
 // keyBuffer holds the keys of all topics that RocketMQ can write (300 bytes) without allocation.
