@@ -18,33 +18,61 @@ func benchKeys(n int) []cq.Key {
 	return keys
 }
 
-// BenchmarkAppend appends one unit an iteration, to each queue in turn.
+// BenchmarkAppend appends one batch of 256 units an iteration, to each queue in turn.
 func BenchmarkAppend(b *testing.B) {
-	for _, queues := range []int{1, 1000} {
+	for _, queues := range []int{1, 8, 1000, 100_000} {
 		b.Run(fmt.Sprintf("op=append/impl=file/queues=%d", queues), func(b *testing.B) {
+			if queues > 10_000 && testing.Short() {
+				b.Skip("makes 100,000 files")
+			}
 			s, err := Open(filepath.Join(b.TempDir(), "consumequeue"), Options{})
 			require.NoError(b, err)
 			keys := benchKeys(queues)
 			for _, k := range keys { // making the files is another matter
 				require.NoError(b, s.Append(b.Context(), []cq.Entry{{Key: k, Unit: testUnit(0)}}))
 			}
-			batch := make([]cq.Entry, 32)
-			n, filled := int64(queues), 0
+			const size = 256
+			batch := make([]cq.Entry, size)
+			n, at, slot := int64(queues), 0, int64(1)
 			b.ReportAllocs()
 			for b.Loop() {
-				batch[filled] = cq.Entry{Key: keys[n%int64(queues)], QueueOffset: n / int64(queues), Unit: testUnit(n)}
-				n++
-				if filled++; filled == len(batch) {
-					filled = 0
-					if err := s.Append(b.Context(), batch); err != nil {
-						b.Fatal(err)
+				for i := range batch {
+					batch[i] = cq.Entry{Key: keys[at], QueueOffset: slot, Unit: testUnit(n)}
+					n++
+					if at++; at == queues {
+						at, slot = 0, slot+1
 					}
+				}
+				if err := s.Append(b.Context(), batch); err != nil {
+					b.Fatal(err)
 				}
 			}
 			b.StopTimer()
+			b.ReportMetric(float64(b.N)*size/b.Elapsed().Seconds(), "units/s")
 			require.NoError(b, s.Close())
 		})
 	}
+}
+
+// BenchmarkFirstAppend makes a queue an iteration, and flushes after 1,000.
+func BenchmarkFirstAppend(b *testing.B) {
+	b.Run("op=create/impl=file", func(b *testing.B) {
+		s, err := Open(filepath.Join(b.TempDir(), "consumequeue"), Options{})
+		require.NoError(b, err)
+		n := 0
+		for b.Loop() {
+			k := cq.Key{Topic: fmt.Sprintf("%slight-%07d", cq.LMQPrefix, n)}
+			if err := s.Append(b.Context(), []cq.Entry{{Key: k, Unit: testUnit(0)}}); err != nil {
+				b.Fatal(err)
+			}
+			if n++; n%1000 == 0 {
+				require.NoError(b, s.Flush(b.Context()))
+			}
+		}
+		b.StopTimer()
+		b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "queues/s")
+		require.NoError(b, s.Close())
+	})
 }
 
 // BenchmarkRead reads 32 units an iteration.

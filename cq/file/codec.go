@@ -61,6 +61,14 @@ func decodeUnit(b []byte) cq.Unit {
 	}
 }
 
+// putUnit writes the 20 bytes of u to the start of b.
+func putUnit(b []byte, u cq.Unit) {
+	_ = b[unitBytes-1]
+	binary.BigEndian.PutUint64(b[phyAt:], uint64(u.PhyOffset))
+	binary.BigEndian.PutUint32(b[sizeAt:], uint32(u.Size))
+	binary.BigEndian.PutUint64(b[tagsAt:], uint64(u.TagsCode))
+}
+
 // appendUnit appends the 20 bytes of u to b.
 func appendUnit(b []byte, u cq.Unit) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(u.PhyOffset))

@@ -23,8 +23,13 @@
 //
 // Behind the last unit everything is zero. A byte that is not makes Bounds answer a *cq.CorruptError with file and
 // position: what lies there may be units behind a hole, after a crash that lost pages. Bounds looks at the last file and
-// at each unit that its searches touch; Check looks at every unit. Append works on a damaged queue as RocketMQ does, from
-// the first hole on, so that a replay of the log repairs it.
+// at each unit that its searches touch; Check looks at every unit.
+//
+// After a loss of power, cutting off what the log does not have (TruncateDirty) and appending again what the log has behind the last Flush repairs a
+// queue, whatever mix of old and new sectors was left: Append works on a damaged queue as RocketMQ does, from the first hole on, and writes slots anew that read
+// as zero or as half a unit. Until then bounds may be wrong, and a unit may have a position that it never had.
+//
+// Whether the first files of a queue are missing cannot be told by what is left of it; Beginning tells what is proven.
 //
 // # Caveats
 //

@@ -139,5 +139,6 @@ func (s *Store) expireQueue(ctx context.Context, k cq.Key) (files int, bytes int
 		files++
 		bytes += s.fileBytes
 	}
-	return files, bytes, nil
+	extFiles, extBytes, err := q.expireExtLocked(st.min)
+	return files + extFiles, bytes + extBytes, err
 }

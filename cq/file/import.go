@@ -120,10 +120,10 @@ func (s *Store) importRun(r *cq.Run, t *touched) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.loadLocked(); err != nil {
-		return fmt.Errorf("import: %w", err)
+		return fmt.Errorf("import: %w", q.aloneLocked(err))
 	}
 	if err := q.openFilesLocked(); err != nil {
-		return fmt.Errorf("import: %w", err)
+		return fmt.Errorf("import: %w", q.aloneLocked(err))
 	}
 	st, files := q.state, q.files.Files()
 	if len(files) > 0 && r.From > st.max && st.min < st.max {
@@ -154,6 +154,9 @@ func (s *Store) importRun(r *cq.Run, t *touched) error {
 		err = cerr
 	}
 	s.undirtyAfterImport(q, t)
+	if err != nil && len(files) == 0 && alone(s.dir, err) {
+		return fmt.Errorf("import: %w", &QueueError{Key: r.Key, Err: err})
+	}
 	if err != nil {
 		return s.fail(fmt.Errorf("import into queue %s at slot %d: %w", r.Key, r.From, err))
 	}

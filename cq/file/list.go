@@ -14,10 +14,6 @@ import (
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 )
 
-// ErrName answers a write to a queue whose topic cannot be the name of a directory, or whose id is negative. Nothing is
-// written and the store goes on.
-var ErrName = errors.New("no possible directory of a queue")
-
 // maxNameBytes is the longest file name that Linux filesystems take.
 const maxNameBytes = 255
 
@@ -32,7 +28,7 @@ func possibleKey(k cq.Key) bool {
 
 func checkKey(k cq.Key) error {
 	if !possibleKey(k) {
-		return fmt.Errorf("queue %q: %w", k, ErrName)
+		return &QueueError{Key: k, Err: ErrName}
 	}
 	return nil
 }

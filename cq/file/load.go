@@ -19,12 +19,26 @@ func (q *queue) loadLocked() error {
 	if q.loaded {
 		return nil
 	}
+	if err := q.findStateLocked(); err != nil {
+		return err
+	}
+	if !q.state.present && len(q.files.Files()) == 0 { // a bare directory, or none
+		q.closeFilesLocked()
+	}
+	return nil
+}
+
+// findStateLocked is loadLocked for who goes on to use the files: it leaves the list of them open, if there is none too.
+func (q *queue) findStateLocked() error {
+	if q.loaded {
+		return nil
+	}
 	if err := q.openFilesLocked(); err != nil {
 		return err
 	}
+	q.closing = false
 	files := q.files.Files()
 	if len(files) == 0 {
-		q.closeFilesLocked() // a bare directory, or none
 		q.loaded, q.state = true, state{}
 		return nil
 	}

@@ -19,9 +19,14 @@ type queue struct {
 	recent atomic.Bool // used since the clock's hand last passed
 	ring   int         // place in the store's openTable, which guards it; -1: none
 
+	part    uint64 // last part of an Append that had an entry of this queue; guarded by Store.writing
+	lastRun int    // index of its last run there; likewise
+
 	mu     sync.RWMutex // guards everything below; units at and above state.max are the writer's
 	loaded bool         // state is known
-	dirty  bool         // appended to since the last flush: the list of files must stay
+	// closing tells that a hole was written to since state was found out: state.first and state.max still say where the next unit goes, nothing else is known.
+	closing bool
+	dirty   bool // appended to since the last flush: the list of files must stay
 	// flushing tells that Flush is syncing the files without holding mu.
 	flushing bool
 	files    *mappedfile.Queue // nil: not open
@@ -140,7 +145,7 @@ func (q *queue) readRLocked(from int64, dst []cq.Unit) (n int, exts bool, err er
 	if !ok || len(dst) == 0 {
 		return 0, false, nil // below the first file
 	}
-	q.recent.Store(true)
+	q.used()
 	b, err := f.Hold()
 	if err != nil {
 		return 0, false, fmt.Errorf("read queue %s at slot %d: %w", q.key, from, err)
@@ -256,5 +261,5 @@ func (q *queue) dropFiles() {
 // forgetLocked makes the next call look at the directory anew.
 func (q *queue) forgetLocked() {
 	q.closeFilesLocked()
-	q.loaded, q.state = false, state{}
+	q.loaded, q.closing, q.state = false, false, state{}
 }

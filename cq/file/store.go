@@ -60,6 +60,7 @@ type Store struct {
 		dirty      []*queue // appended to since the last Flush
 		// unsynced tells that repeats were accepted: of units that an earlier process may have left in the page cache.
 		unsynced bool
+		appending
 	}
 	accepted, durable atomic.Int64
 }
@@ -120,10 +121,7 @@ func (s *Store) Queue(k cq.Key) (cq.Queue, bool) {
 
 // find returns the queue of k when it was looked at before or has a directory.
 func (s *Store) find(k cq.Key) (*queue, bool) {
-	s.queues.RLock()
-	q, ok := s.queues.m[k]
-	s.queues.RUnlock()
-	if ok {
+	if q := s.known(k); q != nil {
 		return q, true
 	}
 	if !possibleKey(k) || s.closed.Load() {
@@ -135,12 +133,16 @@ func (s *Store) find(k cq.Key) (*queue, bool) {
 	return s.obtain(k), true
 }
 
+// known returns the queue of k if it was looked at before, otherwise nil.
+func (s *Store) known(k cq.Key) *queue {
+	s.queues.RLock()
+	defer s.queues.RUnlock()
+	return s.queues.m[k]
+}
+
 // obtain returns the one queue of k.
 func (s *Store) obtain(k cq.Key) *queue {
-	s.queues.RLock()
-	q, ok := s.queues.m[k]
-	s.queues.RUnlock()
-	if ok {
+	if q := s.known(k); q != nil {
 		return q
 	}
 	s.queues.Lock()
@@ -148,7 +150,7 @@ func (s *Store) obtain(k cq.Key) *queue {
 	if q, ok := s.queues.m[k]; ok {
 		return q
 	}
-	q = &queue{s: s, key: k, ring: -1}
+	q := &queue{s: s, key: k, ring: -1}
 	s.queues.m[k] = q
 	return q
 }

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 
 // TruncateDirty removes every unit whose record starts at or above phyOffset; see cq.Store. Durable when it returns nil.
 // It looks at every queue and touches those that have such a unit. On a damaged queue it goes through every slot
-// behind the first hole too: what lies there is dirty or not by its own position.
+// behind the first hole too: what lies there is dirty or not by its own position. What a crash left of a unit
+// that lies across the border of two sectors is dirty as well, when nothing sound lies behind it.
 //
 // Source: ConsumeQueue.truncateDirtyLogicFiles, 5.5.0, which re-reads all queues and only moves positions, so that the
 // bytes are found again at the next start.
@@ -52,7 +54,8 @@ func (s *Store) truncateQueue(k cq.Key, phyOffset int64) error {
 		return err
 	}
 	st := &q.state
-	if st.damage == nil && (st.lastSize == 0 || st.lastPhy < phyOffset) {
+	_, across := sectorBorder((st.max - 1) % s.perFile * unitBytes) // then the last unit may be a torn one
+	if st.damage == nil && (!st.present || !across) && (st.lastSize == 0 || st.lastPhy < phyOffset) {
 		return nil
 	}
 	if err := q.openFilesLocked(); err != nil {
@@ -69,12 +72,15 @@ func (s *Store) truncateQueue(k cq.Key, phyOffset int64) error {
 		return s.fail(err)
 	}
 	s.undirty(q)
-	q.forgetLocked()
+	defer q.forgetLocked()
+	if err := q.truncateExtLocked(cut); err != nil {
+		return s.fail(fmt.Errorf("extension files: %w", err))
+	}
 	return nil
 }
 
-// dirtyFromLocked returns the first slot whose record starts at or above phyOffset, -1 when there is none, and whether
-// anything but pre-blank lies below it.
+// dirtyFromLocked returns the first slot whose record starts at or above phyOffset, or that a crash tore with nothing sound behind it; -1 when there is
+// none; and whether anything but pre-blank lies below it.
 func (q *queue) dirtyFromLocked(phyOffset int64) (cut int64, keep bool, err error) {
 	files := q.files.Files()
 	if len(files) == 0 {
@@ -89,18 +95,13 @@ func (q *queue) dirtyFromLocked(phyOffset int64) (cut int64, keep bool, err erro
 			return -1, false, err
 		}
 	}
-	if damage != nil { // a search would trust what lies behind a hole
-		cut = -1
-		err = p.walk(p.first, func(slot int64, u cq.Unit) error {
-			if !dirty(u) {
-				return nil
-			}
-			cut = slot
-			return errStop
-		})
-		if err != nil || cut < 0 {
-			return -1, false, err
-		}
+	if damage == nil {
+		cut, err = p.backOver(cut, dirty)
+	} else { // a search would trust what lies behind a hole
+		cut, err = p.firstDirty(dirty)
+	}
+	if err != nil || cut < 0 || damage == nil && cut == q.state.max {
+		return -1, false, err
 	}
 	err = p.walk(p.first, func(slot int64, u cq.Unit) error { // mostly the first slot answers
 		keep = slot < cut && valid(u) && !u.IsPreBlank()
@@ -110,6 +111,70 @@ func (q *queue) dirtyFromLocked(phyOffset int64) (cut int64, keep bool, err erro
 		return nil
 	})
 	return cut, keep, err
+}
+
+// backOver returns the first of the slots before cut that are all dirty or torn: a torn unit in a position that it does not have misleads a search.
+func (p *prober) backOver(cut int64, dirty func(cq.Unit) bool) (int64, error) {
+	for ; cut > p.first; cut-- {
+		u, err := p.unit(cut - 1)
+		if err != nil {
+			return 0, err
+		}
+		if dirty(u) {
+			continue
+		}
+		if !p.halved(cut-1, u) {
+			break
+		}
+		before := int64(-1)
+		if cut-1 > p.first {
+			b, err := p.unit(cut - 2)
+			if err != nil {
+				return 0, err
+			}
+			if !filler(b) {
+				before = b.PhyOffset
+			}
+		}
+		if valid(u) && u.PhyOffset > before {
+			break
+		}
+	}
+	return cut, nil
+}
+
+// firstDirty goes through all slots, and returns the first dirty one, or a torn one below with nothing sound between; -1 when there is neither.
+func (p *prober) firstDirty(dirty func(cq.Unit) bool) (int64, error) {
+	cut, torn, before := int64(-1), int64(-1), int64(-1)
+	err := p.walk(p.first, func(slot int64, u cq.Unit) error {
+		switch {
+		case dirty(u):
+			cut = slot
+			return errStop
+		case p.halved(slot, u) && (!valid(u) || u.PhyOffset <= before):
+			if torn < 0 {
+				torn = slot
+			}
+		case valid(u) && !u.IsPreBlank():
+			torn, before = -1, u.PhyOffset
+		}
+		return nil
+	})
+	if torn >= 0 {
+		cut = torn
+	}
+	return cut, err
+}
+
+// halved tells whether u lies across a sector's border and is zero on one side of it, as a crash leaves units of which one sector was written.
+func (p *prober) halved(slot int64, u cq.Unit) bool {
+	cut, across := sectorBorder((slot - p.first) % p.perFile * unitBytes)
+	if !across || free(u) || filler(u) {
+		return false
+	}
+	var b [unitBytes]byte
+	putUnit(b[:], u)
+	return bytes.Equal(b[:cut], zeroBytes[:cut]) || bytes.Equal(b[cut:], zeroBytes[:unitBytes-cut])
 }
 
 // undirty takes a queue off the list of those to flush.

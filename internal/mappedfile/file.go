@@ -121,8 +121,35 @@ func (f *File) mapFile() (mmap.Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hold mapped file: %w", err)
 	}
+	defer func() { _ = h.Close() }() // the mapping keeps the file
+	return f.mapOpen(h)
+}
+
+// mapBy maps a file that is new through its descriptor, which saves opening it. When there is no room for a mapping at this moment, Hold finds some or
+// says so.
+func (f *File) mapBy(h mmap.File) error {
+	if reserve() != nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.region != nil { // somebody holds it already
+		unreserve()
+		return nil
+	}
+	r, err := f.mapOpen(h)
+	if err != nil {
+		unreserve()
+		return err
+	}
+	f.region, f.data = r, r.Bytes()
+	enter(f)
+	f.state.Store(0)
+	return nil
+}
+
+func (f *File) mapOpen(h mmap.File) (mmap.Mapping, error) {
 	r, err := h.Map(f.size, !f.readOnly)
-	_ = h.Close() // the mapping keeps the file
 	if err == nil && f.q.random {
 		_ = r.Advise(0, f.size, mmap.Random) // a hint: without it only slower
 	}

@@ -34,7 +34,7 @@ type Options struct {
 	// Source: MultiPathMappedFileQueue.tryCreateMappedFile, 5.5.0.
 	DirFull func(dir string) bool
 	// Allocate reserves the blocks of a whole file when it is made, so that a full disk is an error there. Without it files
-	// are sparse and WriteAt reserves 64 KiB at a time. A filesystem that cannot reserve is logged once at Warn; its files
+	// are sparse and WriteAt reserves a little ahead, from 4 KiB to 1 MiB, the more the further it is. A filesystem that cannot reserve is logged once at Warn; its files
 	// stay sparse.
 	Allocate bool
 	// Readahead lets the kernel read ahead of page faults: for files that are read through. Without it a fault brings in the

@@ -11,9 +11,12 @@ import (
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
-// reserveAhead is how many bytes of blocks are reserved at a time ahead of writes. A queue file is 6 MB long and mostly
-// sparse: reserving all of it would take 600 GB for 100,000 queues.
-const reserveAhead = 64 << 10
+// Blocks are reserved ahead of writes, as many again as the file has behind it, within these bounds: a queue file is 6 MB long and mostly sparse.
+// Reserving all of it would take 600 GB for 100,000 queues, and 64 KiB at least still 6 GB.
+const (
+	reserveLeast = 4 << 10
+	reserveMost  = 1 << 20
+)
 
 // WriteAt stores b at position off. A write that reaches past the last file makes the next ones, so off may be at most
 // EndOffset; in an empty queue the first file is made where its name is a multiple of FileSize. The bytes are visible to
@@ -38,7 +41,7 @@ func (q *Queue) WriteAt(b []byte, off int64) error {
 		f, ok := q.Find(off)
 		if !ok {
 			var err error
-			if f, err = q.createLocked(off - off%size); err != nil {
+			if f, err = q.createLocked(off-off%size, off%size, off%size+int64(len(b))); err != nil {
 				return q.failUnlessFullLocked(err)
 			}
 		}
@@ -128,26 +131,36 @@ func (f *File) reserve(from, to int64) error {
 	if from >= f.reservedAt && to <= f.reservedTo {
 		return nil
 	}
-	start, end := from-from%reserveAhead, to
-	if over := to % reserveAhead; over > 0 {
-		end += min(reserveAhead-over, f.size-to)
-	}
+	start, end := f.reservation(from, to)
 	h, err := f.OpenFile()
 	if err != nil {
 		return fmt.Errorf("write mapped file: %w", err)
 	}
-	err = h.Preallocate(start, end-start)
-	_ = h.Close() // wrote no data
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	defer func() { _ = h.Close() }() // wrote no data
+	return f.reserveBy(h, start, end)
+}
+
+func (f *File) reserveBy(h mmap.File, start, end int64) error {
+	if err := h.Preallocate(start, end-start); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	f.reservedAt, f.reservedTo = start, end
 	return nil
 }
 
-// createLocked makes the file at from; it is durable after Sync. The file before it is so at once: of two names that are not
+// reservation returns the range to reserve for bytes [from, to): up to the next multiple of as much as lies before it, in powers of two.
+func (f *File) reservation(from, to int64) (start, end int64) {
+	ahead := int64(reserveLeast)
+	for ahead < reserveMost && 2*ahead <= from {
+		ahead *= 2
+	}
+	end = (to + ahead - 1) / ahead * ahead
+	return from - from%reserveLeast, min(end, max(f.size, to))
+}
+
+// createLocked makes the file at from, for a write to its bytes [at, to); it is durable after Sync. The file before it is so at once: of two names that are not
 // durable a crash may leave the later one alone.
-func (q *Queue) createLocked(from int64) (*File, error) {
+func (q *Queue) createLocked(from, at, to int64) (*File, error) {
 	if files := q.Files(); len(files) > 0 && len(files[len(files)-1].unnamed) > 0 {
 		last := files[len(files)-1]
 		if err := q.syncAll([]*File{last}, last.unnamed); err != nil {
@@ -159,7 +172,7 @@ func (q *Queue) createLocked(from int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = h.Close() // synced by Sync
+	defer func() { _ = h.Close() }() // synced by Sync
 	f.dirty, f.unnamed = true, changed
 	if q.mu.syncDir == nil {
 		q.mu.syncDir = make(map[string]struct{})
@@ -168,7 +181,13 @@ func (q *Queue) createLocked(from int64) (*File, error) {
 		q.mu.syncDir[dir] = struct{}{}
 	}
 	q.appendLocked(f)
-	return f, nil
+	if !q.allocate {
+		start, end := f.reservation(at, min(to, f.size))
+		if err := f.reserveBy(h, start, end); err != nil {
+			return nil, err
+		}
+	}
+	return f, f.mapBy(h)
 }
 
 // Sync returns nil when everything written before the call is durable: the bytes, the files and their directory entries.
