@@ -35,7 +35,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 	}()
 	ctx := context.Background()
 	end := s.writer.Positions().Confirm
-	if err := v.queues.TruncateDirty(ctx, end); err != nil {
+	if err := s.cutQueues(ctx, v.queues, end); err != nil {
 		return err
 	}
 	levels, err := s.o.DelayLevels()
@@ -65,6 +65,31 @@ func (s *Store) openViews(unclean bool) (err error) {
 	s.views = v
 	v.start()
 	return nil
+}
+
+// cutQueues removes the units of records at or above end, which the log lost. A queue whose other messages have all expired loses its last unit by that, and its max with
+// it; RocksDB keeps the max in a row, which is put back: no slot is given twice. (Of file queues, the queue offsets know.)
+func (s *Store) cutQueues(ctx context.Context, queues cq.Store, end int64) error {
+	im, ok := queues.(cq.Importer)
+	var left []cq.QueueEnd
+	if ok && queues.Kind() == cq.KindRocks && queues.DispatchFrom() > end {
+		for k, err := range queues.Queues() {
+			if err != nil {
+				return err
+			}
+			q, ok := queues.Queue(k)
+			if !ok {
+				continue
+			}
+			if b, err := q.Bounds(); err == nil && b.Min > 0 && b.Min < b.Max && b.MinPhyOffset >= end {
+				left = append(left, cq.QueueEnd{Key: k, Min: b.Min, Max: b.Min, MinPhyOffset: end})
+			}
+		}
+	}
+	if err := queues.TruncateDirty(ctx, end); err != nil || len(left) == 0 {
+		return err
+	}
+	return im.Publish(ctx, left, -1)
 }
 
 // alignment is how the queues are brought to agree with the log.
