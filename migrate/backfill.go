@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 )
 
 // BackfillResult says what a backfill did.
@@ -288,6 +289,7 @@ func (f *fill) hand(ctx context.Context, upTo int64) error {
 		if _, err := f.merge(ctx, maxSortedRuns); err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.ChunkImported)
 		f.m.state.BackfilledTo, f.m.state.Notices = upTo, counts
 		return f.m.state.save(f.m.dir.StateDir)
 	})
@@ -352,6 +354,7 @@ func (f *fill) publish(ctx context.Context, end int64) error {
 	if err := f.target.Publish(ctx, ends, end-1); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.BackfillComplete)
 	for _, c := range f.j.built {
 		f.m.state.BuiltQueues = append(f.m.state.BuiltQueues, c.key.String())
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
@@ -23,6 +24,7 @@ func replaceFile(fsys mmap.FS, path string, b []byte) error {
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+	failpoint.Hit(failpoint.FileReplaced)
 	if err == nil {
 		err = fsys.Rename(tmp, path)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -169,6 +170,7 @@ func (f *filler) append(ctx context.Context, locked bool) error {
 		}
 	}
 	f.added += int64(len(f.batch))
+	failpoint.Hit(failpoint.QueuesMended)
 	f.batch = f.batch[:0]
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/internal/mmap"
 	"github.com/tandemq/tandemmq/message"
 )
@@ -278,6 +279,7 @@ func (f *follower) read(from, to int64) (s stretch, err error) {
 // finish delivers the batch of a stretch, and lets go of its bytes.
 func (f *follower) finish(ctx context.Context, s stretch) error {
 	defer s.release()
+	failpoint.Hit(failpoint.RecordsRead)
 	if err := f.deliver(ctx, s.batch, s.end); err != nil {
 		return err
 	}

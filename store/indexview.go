@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tandemq/tandemmq/index"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -73,6 +74,7 @@ func (v *indexView) deliver(_ context.Context, added batch, _ int64) error {
 	if err := v.index.AppendBatch(b); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.IndexAppended)
 	b.Reset()
 	v.batches.put(b)
 	return nil

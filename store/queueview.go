@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -221,6 +222,7 @@ func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
 	}
 	clear(b.entries)
 	b.entries = b.entries[:0]
+	failpoint.Hit(failpoint.QueuesAppended)
 	v.mu.delivered, v.mu.last = end, b.added
 	if v.saveAtOnce {
 		if err := v.saveBrokenLocked(); err != nil {

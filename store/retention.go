@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 )
 
@@ -269,6 +270,7 @@ func (r *retention) cleanFirst(ctx context.Context, v verdict) (f commitlog.LogF
 	}
 	delete(r.stored, f.From)
 	r.told = ""
+	failpoint.Hit(failpoint.LogFileRemoved)
 	r.mu.Lock()
 	r.mu.files++
 	r.mu.bytes += f.End - f.From
@@ -346,6 +348,7 @@ func (r *retention) trim(ctx context.Context) {
 	err := x.SetMinPhyOffset(minPhy)
 	done, eerr := x.Expire(ctx, pause)
 	err = errors.Join(err, eerr)
+	failpoint.Hit(failpoint.QueuesTrimmed)
 	indexFiles := 0
 	if ix := r.s.views.index; ix != nil {
 		n, ierr := ix.index.Expire(minPhy)

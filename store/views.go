@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 )
 
 // views are what the store derives from its log, each with its follower, and what keeps them durable.
@@ -128,9 +129,11 @@ func (v *views) flush(ctx context.Context) error {
 		return err
 	}
 	flushed := v.s.writer.Positions().Flushed
+	failpoint.Hit(failpoint.LogFlushed)
 	if err := v.queues.Flush(ctx); err != nil {
 		return fmt.Errorf("flush consume queues: %w", err)
 	}
+	failpoint.Hit(failpoint.QueuesFlushed)
 	if whole {
 		v.durableTo.Store(from)
 	}
@@ -144,6 +147,7 @@ func (v *views) flush(ctx context.Context) error {
 			v.noted = note.phyOffset
 		}
 	}
+	failpoint.Hit(failpoint.OffsetsNoted)
 	c := v.checkpoint
 	if v.index != nil {
 		ms, err := v.index.flush()

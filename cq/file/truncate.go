@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
@@ -40,6 +41,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 		if err := s.truncateQueue(k, phyOffset); err != nil {
 			return fmt.Errorf("truncate queue %s at physical offset %d: %w", k, phyOffset, err)
 		}
+		failpoint.Hit(failpoint.QueueTruncated)
 	}
 	s.accepted.Store(min(s.accepted.Load(), phyOffset))
 	s.durable.Store(min(s.durable.Load(), phyOffset))

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/internal/rocks"
 )
 
@@ -61,6 +62,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 	if err := s.applyCutLocked(ctx, checkpoint, cut); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.QueueTruncated)
 	if err := s.db.Flush(); err != nil {
 		return s.stick(err)
 	}

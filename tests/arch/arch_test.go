@@ -32,7 +32,7 @@ func touchSources(t *testing.T) {
 // list runs go list over the whole module.
 func list(t *testing.T, cgo string) []Package {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-tags", "interop",
+	cmd := exec.Command("go", "list", "-e", "-tags", "interop,tandemmq_failpoints",
 		"-json=ImportPath,Imports,TestImports,XTestImports", Module+"/...")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	var stderr bytes.Buffer
@@ -60,7 +60,7 @@ func TestImports(t *testing.T) {
 			for _, p := range packages {
 				paths[p.ImportPath] = true
 			}
-			for _, name := range []string{"message", "commitlog", "cq", "cq/file", "cq/rocks", "internal/mmap", "internal/faultfs", "tests/arch"} {
+			for _, name := range []string{"message", "commitlog", "cq", "cq/file", "cq/rocks", "internal/mmap", "internal/failpoint", "internal/faultfs", "tests/arch"} {
 				require.True(t, paths[Module+"/"+name], "go list did not show %s", name)
 			}
 			require.Empty(t, Check(packages))
@@ -142,6 +142,11 @@ func TestCheck(t *testing.T) {
 			name: "the filesystem that fails in the product",
 			pkg:  Package{ImportPath: Module + "/internal/mappedfile", Imports: []string{Module + "/internal/faultfs"}},
 			want: []string{"internal/mappedfile must not import github.com/tandemq/tandemmq/internal/faultfs: only cq/cqtest, tests/... may"},
+		},
+		{
+			name: "a place to stop at, below the stores",
+			pkg:  Package{ImportPath: Module + "/commitlog", Imports: []string{Module + "/internal/failpoint"}},
+			want: []string{"commitlog must not import github.com/tandemq/tandemmq/internal/failpoint: only cq/..., migrate, store, tests/... may"},
 		},
 		{
 			name: "the filesystem that fails in any test",

@@ -60,7 +60,8 @@ var importers = []importer{
 	{"github.com/vbauerster/mpb/v8", []string{"cmd/..."}, false},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/calibrate"}, false},
 	{"github.com/stretchr/testify", []string{"cq/cqtest", "tests/..."}, true},
-	{Module + "/internal/faultfs", []string{"cq/cqtest", "tests/..."}, true}, // of ours, but no part of the product
+	{Module + "/internal/faultfs", []string{"cq/cqtest", "tests/..."}, true},                     // of ours, but no part of the product
+	{Module + "/internal/failpoint", []string{"cq/...", "migrate", "store", "tests/..."}, false}, // where tests stop the product
 }
 
 // matches reports whether the path name below the module fits pattern: equal to it, or, where it ends
