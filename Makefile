@@ -32,6 +32,7 @@ quickstart: build ## see it work: make a sample store, migrate it to RocksDB, re
 test: rocksdb ## vet, then all tests: plain, under the race detector, and without cgo
 	$(GO) vet ./...
 	$(GO) test -p $(P) ./...
+	$(GO) test -tags tandemmq_failpoints -run 'AtPlaces|ViewLoss' ./tests/crash
 	@$(MAKE) test-race test-nocgo
 
 .PHONY: build
@@ -52,7 +53,7 @@ rocksdb: setup ## build the static RocksDB and go.work (does nothing when they a
 
 .PHONY: test-race
 test-race: rocksdb ## all tests under the race detector, in random order
-	TANDEMMQ_KILLS=5 $(GO) test -race -shuffle=on -p $(P) ./...
+	TANDEMMQ_KILLS=5 TANDEMMQ_SEEDS=2 $(GO) test -race -shuffle=on -p $(P) ./...
 
 .PHONY: test-nocgo
 test-nocgo: setup ## build, vet and test with CGO_ENABLED=0
@@ -61,8 +62,8 @@ test-nocgo: setup ## build, vet and test with CGO_ENABLED=0
 	CGO_ENABLED=0 $(GO) test -p $(P) ./...
 
 .PHONY: test-crash
-test-crash: rocksdb ## kill and power-loss tests, uncached
-	$(GO) test -count=1 -p 1 -timeout 30m ./tests/crash/...
+test-crash: rocksdb ## kill and power-loss tests, uncached; TANDEMMQ_SEEDS=full TANDEMMQ_KILLS=n TANDEMMQ_SEED=n
+	$(GO) test -count=1 -p 1 -timeout 4h -tags tandemmq_failpoints -v ./tests/crash/...
 
 .PHONY: golden
 golden: rocksdb ## stores written by RocketMQ against their manifests, uncached

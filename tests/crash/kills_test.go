@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kills is how many random moments each case is killed at. TANDEMMQ_KILLS and TANDEMMQ_SEED change and repeat a run.
-func kills(t *testing.T) (int, *rand.Rand) {
-	n, seed := 20, uint64(time.Now().UnixNano())
+// kills is how many random moments each case is killed at, few as a rule. TANDEMMQ_KILLS and TANDEMMQ_SEED change and repeat a run.
+func kills(t *testing.T, few int) (int, *rand.Rand) {
+	n, seed := few, uint64(time.Now().UnixNano())
 	if s := os.Getenv("TANDEMMQ_KILLS"); s != "" {
 		var err error
 		n, err = strconv.Atoi(s)

@@ -24,7 +24,7 @@ import (
 func TestFRA10KillPut(t *testing.T) {
 	for _, mode := range putModes {
 		t.Run(mode.name, func(t *testing.T) {
-			n, rng := kills(t)
+			n, rng := kills(t, 20)
 			met := reach{}
 			var r *putRun
 			for i := range n {
@@ -55,8 +55,8 @@ type putRun struct {
 }
 
 type queue struct {
-	topic string
-	id    int32
+	Topic string
+	ID    int32
 }
 
 // place is where a message stands.

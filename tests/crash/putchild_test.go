@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if orders := os.Getenv(childEnv); orders != "" {
 		os.Exit(runChild(orders))
 	}
+	if orders := os.Getenv(workEnv); orders != "" {
+		os.Exit(runWorker(orders))
+	}
 	os.Exit(m.Run())
 }
 
@@ -82,6 +85,7 @@ type acked struct {
 	Count              int
 	Topic              string
 	QueueID            int32
+	Unitless           bool // in no queue: its offset says nothing
 	Offset, Phy, Bytes int64
 	Committed          int64 // position of the log, asked for afterwards
 }
