@@ -259,6 +259,18 @@ func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 	return 0, &cq.RangeError{Key: q.key, Want: from}
 }
 
+// TimeBound has the side that is read search by time, if it can and is the one that is read throughout.
+func (q *queue) TimeBound(from, end, timestampMs int64) (below, at int64, err error) {
+	if t := q.current(); t != nil {
+		if side, ok := t.q.(cq.TimeSearcher); ok {
+			if below, at, err = side.TimeBound(from, end, timestampMs); !q.over(t) {
+				return below, at, err
+			}
+		}
+	}
+	return 0, 0, errors.ErrUnsupported
+}
+
 // Queues yields the keys of both sides, each once, those of a held side left out. It keeps no list: what RocksDB has is taken off what the
 // files have by asking for each.
 func (s *Store) Queues() iter.Seq2[cq.Key, error] {

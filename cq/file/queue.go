@@ -153,9 +153,8 @@ func (q *queue) readRLocked(from int64, dst []cq.Unit) (n int, exts bool, err er
 	defer f.Release()
 	at := from*unitBytes - f.From()
 	limit := min(int64(len(dst)), q.state.max-from, (f.Size()-at)/unitBytes)
-	if limit > unitsPerPage {
-		// Mappings are advised for random access; a long read of a cold file would fault page by page. It is only advice.
-		_ = f.Advise(at, limit*unitBytes, mmap.WillNeed)
+	if off, n := readahead(at, limit*unitBytes, min(f.Size(), q.state.max*unitBytes-f.From())); n > 0 {
+		_ = f.Advise(off, n, mmap.WillNeed) // it is only advice
 	}
 	err = mmap.GuardFault(func() error {
 		for ; int64(n) < limit; n++ {
@@ -175,6 +174,19 @@ func (q *queue) readRLocked(from int64, dst []cq.Unit) (n int, exts bool, err er
 		return 0, false, err
 	}
 	return n, exts, nil
+}
+
+// readaheadBytes is how much of a file a long read brings in at once: a system call costs as much as 500 units, which a call for each read would double.
+const readaheadBytes = 128 << 10
+
+// readahead returns what to advise the kernel to bring in before bytes [at, at+n) of a file are read, of which [0, end) hold units; nothing when n is 0. Mappings
+// are advised for random access; a long read of a cold file would fault page by page.
+func readahead(at, n, end int64) (from, length int64) {
+	next := (at + n - 1) / readaheadBytes * readaheadBytes // the last piece that is read
+	if n <= unitsPerPage*unitBytes || next < at {
+		return 0, 0
+	}
+	return at, min(next+readaheadBytes, end) - at
 }
 
 func impossible(path string, at int64, u cq.Unit) error {

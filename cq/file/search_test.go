@@ -138,3 +138,29 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestReadahead: a walk in long reads asks for each piece once, as it comes to it; a short read asks for nothing.
+func TestReadahead(t *testing.T) {
+	const file, step = 10 * readaheadBytes, 256 * unitBytes
+	asked, calls, at := int64(0), 0, int64(0)
+	for ; at+step <= file; at += step {
+		from, n := readahead(at, step, file)
+		if n == 0 {
+			require.LessOrEqual(t, at+step, asked, "at %d", at)
+			continue
+		}
+		calls++
+		require.Equal(t, at, from)
+		require.LessOrEqual(t, from, asked)
+		asked = from + n
+		require.LessOrEqual(t, asked, int64(file))
+	}
+	require.EqualValues(t, file, asked)
+	require.Equal(t, 10, calls)
+	for _, at := range []int64{0, 20, readaheadBytes - 20, readaheadBytes} {
+		_, n := readahead(at, unitsPerPage*unitBytes, file)
+		require.Zero(t, n)
+	}
+	from, n := readahead(40, file, file)
+	require.Equal(t, []int64{40, file - 40}, []int64{from, n})
+}
