@@ -18,6 +18,8 @@ func validKey(k cq.Key) error {
 	switch {
 	case k.Topic == "":
 		return fmt.Errorf("write queue %s: the topic is empty", k)
+	case k.Topic == checkpointTopic && k.QueueID == 0:
+		return fmt.Errorf("write queue %s: its max row would be the checkpoint", k)
 	case len(k.Topic) > MaxTopicBytes:
 		return fmt.Errorf("write queue %s: a topic of %d bytes is longer than %d", k, len(k.Topic), MaxTopicBytes)
 	case k.QueueID < 0:

@@ -300,11 +300,12 @@ func (c *committer) lowerAccepted(phyOffset int64) {
 	c.mu.acceptedPhy = min(c.mu.acceptedPhy, phyOffset)
 }
 
-// stick remembers the first failure of a write or flush that is not the committer's own.
+// stick remembers the first failure of a write or flush that is not the committer's own. A full disk does not stick: RocksDB looks every 5 s whether there is
+// space again, for its memtables at least, and goes on by itself (9.11.2, SstFileManagerImpl).
 func (c *committer) stick(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.failed == nil && !errors.Is(err, cq.ErrClosed) {
+	if c.mu.failed == nil && !errors.Is(err, cq.ErrClosed) && !isNoSpace(err) {
 		c.mu.failed = err
 		c.done.Broadcast()
 		c.work.Signal()

@@ -54,6 +54,9 @@ func (*Store) Progress() (accepted, readable, durable int64) { return -1, -1, -1
 // TableBytes answers cq.ErrNoRocksDB.
 func (*Store) TableBytes() (int64, error) { return 0, cq.ErrNoRocksDB }
 
+// Stats answers cq.ErrNoRocksDB.
+func (*Store) Stats() (Stats, error) { return Stats{}, cq.ErrNoRocksDB }
+
 // SortedRuns answers cq.ErrNoRocksDB.
 func (*Store) SortedRuns() (int, error) { return 0, cq.ErrNoRocksDB }
 
@@ -85,6 +88,14 @@ func (*Store) Publish(context.Context, []cq.QueueEnd, int64) error { return cq.E
 
 // DropQueue answers cq.ErrNoRocksDB.
 func (*Store) DropQueue(context.Context, cq.Key) error { return cq.ErrNoRocksDB }
+
+// DeleteTopic answers cq.ErrNoRocksDB.
+func (*Store) DeleteTopic(context.Context, string) (int, error) { return 0, cq.ErrNoRocksDB }
+
+// CleanDirty answers cq.ErrNoRocksDB.
+func (*Store) CleanDirty(context.Context, func(string) bool) (int, error) {
+	return 0, cq.ErrNoRocksDB
+}
 
 // Close does nothing.
 func (*Store) Close() error { return nil }

@@ -12,6 +12,9 @@ import (
 // RocksDBOptions are the options of the database itself.
 type RocksDBOptions = rocks.Options
 
+// Stats are the sizes of a store, in bytes.
+type Stats = rocks.Stats
+
 // Options of a store.
 type Options struct {
 	// Create makes an empty store where there is none; otherwise Open fails there with fs.ErrNotExist.

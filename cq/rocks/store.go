@@ -251,6 +251,13 @@ func (s *Store) TableBytes() (int64, error) {
 	return n, s.wrap(err)
 }
 
+// Stats returns what the store occupies on disk and in memory, and how far RocksDB is behind with merging. It asks RocksDB about 25 times and lists the
+// directory: for every few seconds, not for every message.
+func (s *Store) Stats() (Stats, error) {
+	st, err := s.db.Stats()
+	return st, s.wrap(err)
+}
+
 // SortedRuns tells how many files a read of one unit may have to look into: what Compact brings down to one.
 func (s *Store) SortedRuns() (int, error) {
 	n, err := s.db.SortedRuns()
@@ -283,7 +290,7 @@ func (s *Store) AwaitReadable(ctx context.Context) error {
 func (s *Store) Failure() error { return s.commit.failure() }
 
 // Flush makes what was accepted durable: the tables of both families, as one change. Its failure is sticky like that of a
-// write.
+// write, unless the disk is full.
 func (s *Store) Flush(ctx context.Context) error {
 	if err := s.AwaitReadable(ctx); err != nil {
 		return err

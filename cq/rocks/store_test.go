@@ -291,7 +291,7 @@ func TestOddRows(t *testing.T) {
 	require.ErrorContains(t, err, "(checkpoint): got 7, want 8 bytes")
 }
 
-func TestAppendRefusesWhatHasNoRow(t *testing.T) {
+func TestF11AppendRefusesWhatHasNoRow(t *testing.T) {
 	good := cq.Entry{Key: cq.Key{Topic: strings.Repeat("x", MaxTopicBytes)}, Unit: unit(1)}
 	for _, c := range []struct {
 		name   string
@@ -341,8 +341,8 @@ func TestRepeatWithinOneCall(t *testing.T) {
 	appendAll(t, s, []cq.Entry{late}, "unless it is not known")
 }
 
-// TestCheckpointNeverFalls: what is dispatched again after a restart is older than the checkpoint.
-func TestCheckpointNeverFalls(t *testing.T) {
+// TestF13CheckpointNeverFalls: what is dispatched again after a restart is older than the checkpoint.
+func TestF13CheckpointNeverFalls(t *testing.T) {
 	s := openNew(t, testOptions())
 	other := cq.Key{Topic: "other"}
 	appendAll(t, s, entries(keyT, 0, 10))
@@ -376,8 +376,8 @@ func TestOnlyTheUnflushedTailIsLost(t *testing.T) {
 	requireUnits(t, s, keyT, 0, units(0, 30))
 }
 
-// TestFailureSticks takes the directory away under the database.
-func TestFailureSticks(t *testing.T) {
+// TestF9FailureSticks takes the directory away under the database.
+func TestF9FailureSticks(t *testing.T) {
 	s := openNew(t, testOptions())
 	appendAll(t, s, entries(keyT, 0, 3))
 	require.NoError(t, os.Rename(s.dir, s.dir+".away"))
@@ -411,7 +411,7 @@ func TestOpenErrors(t *testing.T) {
 	require.ErrorContains(t, err, "max calls -1")
 }
 
-func TestMinFollowsTheLog(t *testing.T) {
+func TestF29F38MinFollowsTheLog(t *testing.T) {
 	s := openNew(t, testOptions())
 	appendAll(t, s, entries(keyT, 0, 1000))
 	require.EqualValues(t, 0, boundsOf(t, s, keyT).Min)

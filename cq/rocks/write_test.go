@@ -15,8 +15,8 @@ import (
 	"github.com/tandemq/tandemmq/internal/rocks"
 )
 
-// TestTruncateAtEveryUnit: the boundary is exact, at a record's start too, and nothing is left above it.
-func TestTruncateAtEveryUnit(t *testing.T) {
+// TestF3TruncateAtEveryUnit: the boundary is exact, at a record's start too, and nothing is left above it.
+func TestF3TruncateAtEveryUnit(t *testing.T) {
 	untouched := cq.Key{Topic: "older"}
 	o := testOptions()
 	o.RocksDB.AvoidFlushDuringShutdown = true // the truncation is durable by itself
@@ -54,9 +54,9 @@ func TestTruncateAtEveryUnit(t *testing.T) {
 	}
 }
 
-// TestTruncateKeepsWhatIsHiddenHidden: a queue set to a new beginning that loses everything since leaves nothing behind that
+// TestF30TruncateLeavesNothingAbove: a queue set to a new beginning that loses everything since leaves nothing behind that
 // could come up again.
-func TestTruncateKeepsWhatIsHiddenHidden(t *testing.T) {
+func TestF30TruncateLeavesNothingAbove(t *testing.T) {
 	s := openNew(t, testOptions())
 	rows(t, s, func(b *rocks.Batch) {
 		putUnits(b, keyT, 0, 5) // from before
@@ -148,7 +148,7 @@ func TestImportCutsFiles(t *testing.T) {
 	requireUnits(t, s, other, 0, units(0, 50))
 }
 
-func TestDropQueue(t *testing.T) {
+func TestF34DropQueue(t *testing.T) {
 	s := openNew(t, testOptions())
 	same := cq.Key{Topic: "topic", QueueID: 4}
 	require.NoError(t, s.DropQueue(t.Context(), keyT), "absent")
