@@ -64,6 +64,21 @@ func (e *RangeError) Error() string {
 // Is matches ErrOffsetOutOfRange.
 func (e *RangeError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
+// EntryError tells that a store can hold no unit for an entry, whatever else it holds: a name too long, a number out of range.
+type EntryError struct {
+	Key         Key
+	QueueOffset int64
+	PhyOffset   int64 // the record the entry points to
+	Err         error
+}
+
+func (e *EntryError) Error() string {
+	return fmt.Sprintf("append to queue %s: slot %d (record at %d): %v", e.Key, e.QueueOffset, e.PhyOffset, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *EntryError) Unwrap() error { return e.Err }
+
 // GapError tells that an append would leave slots without a unit.
 type GapError struct {
 	Key       Key

@@ -179,7 +179,14 @@ func (f *filler) append(ctx context.Context, locked bool) error {
 func (f *filler) after(ctx context.Context, batch []cq.Entry, err error) ([]cq.Entry, error) {
 	var conflict *cq.ConflictError
 	var gap *cq.GapError
+	var entry *cq.EntryError
 	switch {
+	case errors.As(err, &entry): // no store has it
+		at, ok := find(batch, entry.Key, entry.QueueOffset, entry.PhyOffset)
+		if !ok {
+			return nil, err
+		}
+		return batch[at+1:], nil
 	case errors.As(err, &gap):
 		at, ok := find(batch, gap.Key, gap.Want, gap.PhyOffset)
 		if !ok {

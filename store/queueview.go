@@ -401,7 +401,13 @@ func (v *queueView) wholeLocked(batch []cq.Entry) []cq.Entry {
 func (v *queueView) blame(err error, batch []cq.Entry) (at int, ok bool) {
 	var conflict *cq.ConflictError
 	var gap *cq.GapError
+	var entry *cq.EntryError
 	switch {
+	case errors.As(err, &entry):
+		v.unsupported.Add(1)
+		v.logger.Error("no queue can have the record's place", slog.String("topic", entry.Key.Topic), slog.Int("queueId", int(entry.Key.QueueID)),
+			slog.Int64("queueOffset", entry.QueueOffset), slog.Int64("phyOffset", entry.PhyOffset), slog.Any("err", err))
+		return find(batch, entry.Key, entry.QueueOffset, entry.PhyOffset)
 	case errors.As(err, &conflict):
 		v.conflicts.Add(1)
 		v.logger.Error("a slot is taken by another record; its unit stays", slog.String("topic", conflict.Key.Topic), slog.Int("queueId", int(conflict.Key.QueueID)),

@@ -38,8 +38,8 @@ func validUnit(k cq.Key, slot int64, u cq.Unit) error {
 
 // Append accepts units, which the committer writes; see cq.Appender. It judges each entry at once, against what has been accepted before it. Readable when
 // AwaitReadable returns, durable after Flush. With Options.MaxPendingUnits accepted and not yet written it waits for room, or for the end of ctx.
-// An entry that can have no row (a topic that is empty or longer than MaxTopicBytes, a negative number, a size of 0) fails like any other and is not
-// sticky.
+// An entry that can have no row (a topic that is empty or longer than MaxTopicBytes, a negative number, a size of 0) answers a *cq.EntryError, which is not
+// sticky: what comes after it may be appended.
 func (s *Store) Append(ctx context.Context, entries []cq.Entry) error {
 	if err := s.beginWrite(ctx); err != nil {
 		return err
@@ -80,10 +80,12 @@ func (s *Store) accept(ctx context.Context, entries []cq.Entry) (n int, repeat b
 	for n < len(entries) {
 		e := &entries[n]
 		if err = validUnit(e.Key, e.QueueOffset, e.Unit); err != nil {
+			err = entryError(e, err)
 			break
 		}
 		if r == nil || last != e.Key {
 			if row, err = s.rowOf(e.Key); err != nil {
+				err = entryError(e, err)
 				break
 			}
 			last, r = e.Key, s.mu.ends.row(row)
@@ -100,6 +102,10 @@ func (s *Store) accept(ctx context.Context, entries []cq.Entry) (n int, repeat b
 	}
 	c.acceptedLocked(n)
 	return n, repeat, err
+}
+
+func entryError(e *cq.Entry, err error) error {
+	return &cq.EntryError{Key: e.Key, QueueOffset: e.QueueOffset, PhyOffset: e.Unit.PhyOffset, Err: err}
 }
 
 // rowOf returns the number of the queue's row, making a hidden one for a queue that is new. The caller holds write.

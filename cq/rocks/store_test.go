@@ -312,6 +312,9 @@ func TestF11AppendRefusesWhatHasNoRow(t *testing.T) {
 			c.change(&bad)
 			err := s.Append(t.Context(), []cq.Entry{entries(keyT, 0, 1)[0], bad, entries(keyT, 1, 2)[0]})
 			require.ErrorContains(t, err, c.text)
+			var refused *cq.EntryError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, []any{bad.Key, bad.QueueOffset, bad.Unit.PhyOffset}, []any{refused.Key, refused.QueueOffset, refused.PhyOffset})
 			require.NoError(t, s.AwaitReadable(t.Context()))
 			requireUnits(t, s, keyT, 0, units(0, 1))
 			appendAll(t, s, append(entries(keyT, 1, 2), good), "it does not stick")
