@@ -30,6 +30,7 @@ type layer struct {
 var layers = []layer{
 	{"internal/...", []string{"internal/..."}},
 	{"message", []string{"internal/wire"}},
+	{"filter", []string{"message"}},
 	{"cq", []string{"message"}},
 	{"cq/cqtest", []string{"cq", "message", "internal/..."}},
 	{"cq/...", []string{"cq", "message", "internal/..."}}, // the stores: none knows another
@@ -39,7 +40,7 @@ var layers = []layer{
 	{"store/offsets", []string{"store", "cq", "message", "internal/..."}},
 	{"migrate", []string{"cq", "commitlog", "message", "internal/..."}}, // stores are handed to it
 	{"remoting/...", []string{"remoting/...", "message", "internal/..."}},
-	{"broker/...", []string{"broker/...", "store", "remoting/...", "migrate", "cq", "commitlog", "message", "internal/..."}},
+	{"broker/...", []string{"broker/...", "store", "filter", "remoting/...", "migrate", "cq", "commitlog", "message", "internal/..."}},
 	{"cmd/...", []string{"..."}},
 	{"bench/...", []string{"..."}},
 	{"examples/...", []string{"..."}},
@@ -59,6 +60,7 @@ var importers = []importer{
 	{"github.com/urfave/cli/v2", []string{"cmd/..."}, false},
 	{"github.com/vbauerster/mpb/v8", []string{"cmd/..."}, false},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/calibrate"}, false},
+	{"github.com/alecthomas/participle/v2", []string{"filter"}, false},
 	{"github.com/stretchr/testify", []string{"cq/cqtest", "tests/..."}, true},
 	{Module + "/internal/faultfs", []string{"cq/cqtest", "tests/..."}, true},                     // of ours, but no part of the product
 	{Module + "/internal/failpoint", []string{"cq/...", "migrate", "store", "tests/..."}, false}, // where tests stop the product

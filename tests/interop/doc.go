@@ -19,6 +19,7 @@
 //	putkill_test.go   the puts of a process that was killed
 //	putgolden_test.go puts into the golden stores
 //	offsets_test.go   consumer offsets reset by `tandemmq store offsets`, loaded by a broker's own offset managers
+//	filter_test.go    message filters: a broker's own answers to the table of package filter and to random expressions
 //
 // # Caveats
 //

@@ -1,5 +1,5 @@
 // Package java builds the Java programs beside it: StoreCheck and StorePut, which drive the released rocketmq-store 5.5.0,
-// and OffsetCheck (broker/), which loads consumer offsets with rocketmq-broker 5.5.0.
+// and OffsetCheck and FilterCheck (broker/), which load consumer offsets and ask message filters with rocketmq-broker 5.5.0.
 //
 // It needs JDK 17 and Maven, set up to reach a repository (scripts/setup.sh java). What is built stays in the cache
 // directory (TANDEMMQ_CACHE, else tandemmq in the user's cache directory), keyed by its sources.
@@ -32,7 +32,7 @@ func Build(ctx context.Context) (classPath string, err error) {
 	return buildProject(ctx, storeSources, "storecheck")
 }
 
-// BuildBroker does the same for OffsetCheck, whose class path holds a whole broker.
+// BuildBroker does the same for OffsetCheck and FilterCheck, whose class path holds a whole broker.
 func BuildBroker(ctx context.Context) (classPath string, err error) {
 	sources, err := fs.Sub(brokerSources, "broker")
 	if err != nil {
