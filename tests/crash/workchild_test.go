@@ -32,6 +32,7 @@ type spoken struct {
 	Acked    *acked    `json:",omitempty"`
 	Consumed *consumed `json:",omitempty"`
 	Removed  int       `json:",omitempty"` // log files
+	Kept     int64     `json:",omitempty"` // bytes of the log behind that
 }
 
 // say writes a line with one call: the pipe has it or does not.
@@ -134,7 +135,8 @@ func (w *worker) put(s *store.Store, id int, p *producer) error {
 func (w *worker) clean(ctx context.Context, s *store.Store) error {
 	for ctx.Err() == nil {
 		if n := len(s.CleanNow(ctx).Removed); n > 0 {
-			if err := say(spoken{Removed: n}); err != nil {
+			begin := s.Log().MinOffset()
+			if err := say(spoken{Removed: n, Kept: s.Positions().Wrote - begin}); err != nil {
 				return err
 			}
 		}

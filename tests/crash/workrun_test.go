@@ -114,6 +114,8 @@ func (r *workRun) note(t *testing.T, lines []byte, pooled bool) {
 		require.NoError(t, json.Unmarshal(line, &s), "%q", line)
 		r.met["files removed"] += s.Removed
 		switch {
+		case s.Removed > 0:
+			require.GreaterOrEqual(t, s.Kept, int64(workKeep*workLogFile), "%v: retention left too little", r)
 		case s.Opened > 1:
 			r.met["closed and opened"]++
 		case s.Acked != nil:
