@@ -82,7 +82,7 @@ func TestKillMigrate(t *testing.T) {
 		}, append([]string{"migrate", "run", "--store", dir, "--to", "file", "--cq-file-size", "20000", "--yes"}, chunk...), "file", "cutover"},
 	} {
 		t.Run(d.name, func(t *testing.T) {
-			n, rng := kills(t, 8)
+			n, rng := kills(t, 4)
 			d.prepare(t)
 			start := time.Now()
 			bin.MustRun(t, d.args...)

@@ -24,7 +24,7 @@ import (
 func TestFRA10KillPut(t *testing.T) {
 	for _, mode := range putModes {
 		t.Run(mode.name, func(t *testing.T) {
-			n, rng := kills(t, 20)
+			n, rng := kills(t, 10)
 			met := reach{}
 			var r *putRun
 			for i := range n {
