@@ -101,6 +101,12 @@ bench-dispatch: rocksdb ## how fast queues are built and a store opens, beside R
 	@mkdir -p $(BENCHDIR)
 	$(GO) run ./bench/dispatch -dir $(BENCHDIR) $(BENCHFLAGS)
 
+.PHONY: bench-cq
+bench-cq: rocksdb ## consume queues in files, RocksDB and both, beside RocketMQ (installs a JDK and Maven); BENCHDIR=DIR, BENCHFLAGS=-quick
+	@scripts/setup.sh java
+	@mkdir -p $(BENCHDIR)
+	$(GO) run ./bench/cq -dir $(BENCHDIR) $(BENCHFLAGS)
+
 # ---- keeping it tidy --------------------------------------------------------------------------
 
 # Linters have their own module, so that ours stays small; built once for each tools/go.sum.

@@ -108,16 +108,8 @@ final class OpenStore implements AutoCloseable {
             c.setEnabledAppendPropCRC(true);
             c.setForceVerifyPropCRC(true);
         }
-        switch (args.text("mode", "file")) {
-            case "rocks" -> c.setStoreType("defaultRocksDB");
-            case "combine" -> {
-                c.setRocksdbCQDoubleWriteEnable(true);
-                c.setCombineCQPreferCQType(storeType(args.text("prefer", "file")));
-                c.setCombineAssignOffsetCQType(storeType(args.text("assign", "file")));
-                c.setCombineCQUseRocksdbForLmq(args.on("lmq-rocks"));
-            }
-            default -> { }
-        }
+        setMode(c, args.text("mode", "file"), args.text("prefer", "file"), args.text("assign", "file"));
+        c.setCombineCQUseRocksdbForLmq(args.on("lmq-rocks"));
         c.setUseSeparateStorePathForRocksdbCQ(args.on("separate"));
         return c;
     }
@@ -136,6 +128,20 @@ final class OpenStore implements AutoCloseable {
         c.setTimerWheelEnable(false);
         c.setHaListenPort(0);
         return c;
+    }
+
+    /** Says where consume queues are kept: file, rocks, or combine with the side that is read and the side that assigns offsets. */
+    static void setMode(MessageStoreConfig c, String mode, String prefer, String assign) {
+        switch (mode) {
+            case "file" -> { }
+            case "rocks" -> c.setStoreType("defaultRocksDB");
+            case "combine" -> {
+                c.setRocksdbCQDoubleWriteEnable(true);
+                c.setCombineCQPreferCQType(storeType(prefer));
+                c.setCombineAssignOffsetCQType(storeType(assign));
+            }
+            default -> throw new Args.UsageException("mode " + mode + ": want file, rocks or combine");
+        }
     }
 
     private static String storeType(String kind) {

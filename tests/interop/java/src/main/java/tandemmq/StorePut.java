@@ -24,12 +24,13 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
 
 /**
- * Measures how fast the released store takes messages into a new directory, with its defaults: file queues and index are
+ * Measures how fast the released store takes messages into a new directory, with its defaults: file queues (unless --mode says otherwise) and index are
  * built beside the log.
  *
  * <pre>
  * StorePut DIR [options]
  *
+ * --mode file|rocks|combine  --prefer file|rocks  --assign file|rocks (of combine)
  * --flush async|sync  --threads N  --body BYTES  --topics N  --queues N (of each topic)
  * --warmup N          messages put before the clock starts, so that the code is compiled
  * --messages N        how many are put and measured, over all threads;  --seconds S  or for how long, with 0 messages
@@ -103,7 +104,8 @@ public final class StorePut {
         }
         MessageStoreConfig config = OpenStore.quietConfig(words[0]);
         config.setFlushDiskType(given.get("flush").equals("sync") ? FlushDiskType.SYNC_FLUSH : FlushDiskType.ASYNC_FLUSH);
-        try (OpenStore store = new OpenStore(config, false)) {
+        OpenStore.setMode(config, given.get("mode"), given.get("prefer"), given.get("assign"));
+        try (OpenStore store = new OpenStore(config, given.get("mode").equals("rocks"))) {
             StoreCheck.requireNoListeningSocket();
             new StorePut(store, given).measure();
         }
@@ -112,6 +114,7 @@ public final class StorePut {
     private static Map<String, String> options(String[] words) {
         Map<String, String> given = new TreeMap<>(Map.of("flush", "async", "threads", "1", "body", "1024", "topics", "1",
             "queues", "4", "warmup", "0", "messages", "0", "seconds", "0"));
+        given.putAll(Map.of("mode", "file", "prefer", "file", "assign", "file"));
         if (words.length % 2 != 1) {
             throw new Args.UsageException("want: DIR [--option value]...");
         }
@@ -173,7 +176,7 @@ public final class StorePut {
         }
         pool.shutdown();
         awaitDispatched();
-        double dispatched = (System.nanoTime() - start) / 1e9;
+        double dispatched = (store.awaitIdle() - start) / 1e9; // groups of RocksDB are written then, too
         requireStored(sum.statuses.getOrDefault("PUT_OK", 0L) + warm.statuses.getOrDefault("PUT_OK", 0L));
         print(threads, sum, samples, dispatched, store.messages.getMaxPhyOffset() - logBefore);
     }
@@ -181,7 +184,7 @@ public final class StorePut {
     private void print(int threads, Seen sum, List<long[]> samples, double dispatched, long logBytes) {
         long[] nanos = samples.stream().flatMapToLong(Arrays::stream).sorted().toArray();
         double seconds = sum.ended / 1e9;
-        System.out.println(Report.line("t", "put", "java", System.getProperty("java.version"), "flush", given.get("flush"),
+        System.out.println(Report.line("t", "put", "java", System.getProperty("java.version"), "flush", given.get("flush"), "mode", given.get("mode"),
             "threads", threads, "messages", sum.puts, "seconds", seconds, "messagesPerSecond", sum.puts / seconds,
             "dispatchedPerSecond", sum.puts / dispatched, "logBytes", logBytes,
             "p50Nanos", at(nanos, 0.5), "p99Nanos", at(nanos, 0.99), "p999Nanos", at(nanos, 0.999), "maxNanos", at(nanos, 1),

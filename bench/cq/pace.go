@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/store"
+)
+
+// pacedPerSecond is the rate of the row readable, and pacedTick how often puts come: a hundred at a time.
+const (
+	pacedPerSecond = 100_000
+	pacedTick      = time.Millisecond
+)
+
+// readable measures the time from before a put until the max of its queue is past the message, as a reader sees it who asks all queues in turn with a pause of 50 us.
+func readable(ctx context.Context, r row, s sizes, dir string) (figures, error) {
+	x := figures{}
+	return x, withStore(r.engine, dir, func(st *store.Store) error {
+		p := newProducer(st, r.queues, bodyBytes)
+		total := int(s.Paced.Seconds() * pacedPerSecond)
+		begun := make([]atomic.Int64, total) // when each put began, ns since start
+		start, seen := time.Now(), make(chan error, 1)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		lat := calibrate.NewLatency()
+		go func() { seen <- watch(ctx, st, p, begun, start, lat) }()
+		err := p.pace(ctx, total, start, begun)
+		x["putPerSecond"] = float64(total) / time.Since(start).Seconds()
+		if err != nil {
+			cancel()
+		}
+		if err := errors.Join(err, <-seen); err != nil {
+			return err
+		}
+		sum := lat.Summary()
+		x["readableP50Millis"], x["readableP99Millis"], x["readableP999Millis"], x["readableMaxMillis"] = millis(sum.P50), millis(sum.P99), millis(sum.P999), millis(sum.Max)
+		return p.check()
+	})
+}
+
+// pace puts total messages at the rate, and notes when each began.
+func (p *producer) pace(ctx context.Context, total int, start time.Time, begun []atomic.Int64) error {
+	for p.next < total {
+		due := min(total, int(time.Since(start).Seconds()*pacedPerSecond))
+		for p.next < due {
+			begun[p.next].Store(int64(time.Since(start)) + 1)
+			if err := p.put(ctx); err != nil {
+				return err
+			}
+		}
+		time.Sleep(pacedTick)
+	}
+	return nil
+}
+
+// watch records for each message how long after its begin it could be read, until all were.
+func watch(ctx context.Context, st *store.Store, p *producer, begun []atomic.Int64, start time.Time, lat *calibrate.Latency) error {
+	keys, at := make([]cq.Key, p.queues), make([]int, p.queues)
+	for i := range keys {
+		keys[i] = p.key(i)
+	}
+	for left := len(begun); left > 0; time.Sleep(50 * time.Microsecond) {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%d messages were not seen: %w", left, err)
+		}
+		if _, err := behind(st); err != nil {
+			return err
+		}
+		for i, k := range keys {
+			b, ok, err := st.Bounds(k)
+			if err != nil {
+				return err
+			}
+			now := int64(time.Since(start))
+			for ; ok && int64(at[i]) < b.Max; at[i]++ {
+				lat.Record(time.Duration(now - begun[at[i]*p.queues+i].Load()))
+				left--
+			}
+		}
+	}
+	return nil
+}
+
+// sustained puts as fast as it can for a while, and looks ten times a second at how far queues and index are behind.
+func sustained(ctx context.Context, r row, s sizes, dir string) (figures, error) {
+	x := figures{}
+	return x, withStore(r.engine, dir, func(st *store.Store) error {
+		p := newProducer(st, r.queues, bodyBytes)
+		start, step := time.Now(), s.Sustained/50
+		var lag []float64
+		for next := step; time.Since(start) < s.Sustained; {
+			for range 64 {
+				if err := p.put(ctx); err != nil {
+					return err
+				}
+			}
+			if time.Since(start) < next {
+				continue
+			}
+			n, err := behind(st)
+			if err != nil {
+				return err
+			}
+			lag = append(lag, float64(n))
+			next += step
+		}
+		took := time.Since(start).Seconds()
+		x["putPerSecond"] = float64(p.next) / took
+		// What the lag grows by, of what is put.
+		x["lagGrowth"] = slope(lag) / step.Seconds() / (float64(st.Positions().Wrote) / took)
+		last, err := behind(st)
+		if err != nil {
+			return err
+		}
+		x["lagMiB"] = float64(last) / (1 << 20)
+		if err := awaitBuilt(ctx, st); err != nil {
+			return err
+		}
+		x["builtPerSecond"] = float64(p.next) / time.Since(start).Seconds()
+		return p.check()
+	})
+}
+
+// slope returns by how much the values grow from one to the next, by least squares.
+func slope(values []float64) float64 {
+	n := float64(len(values))
+	var x, y, xx, xy float64
+	for i, v := range values {
+		a := float64(i)
+		x, y, xx, xy = x+a, y+v, xx+a*a, xy+a*v
+	}
+	if d := n*xx - x*x; d > 0 {
+		return (n*xy - x*y) / d
+	}
+	return 0
+}
