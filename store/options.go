@@ -161,6 +161,18 @@ type Options struct {
 	// UseSeparateStorePathForRocksdbCQ says where a new RocksDB goes: consumequeue_rocksdb, or (default false) consumequeue. One that is
 	// there is used where it is.
 	UseSeparateStorePathForRocksdbCQ bool `prop:"useSeparateStorePathForRocksdbCQ"`
+	// RocksdbCQDoubleWriteEnable keeps consume queues in files and in RocksDB, if StoreType is default: the combined store. With
+	// defaultRocksDB it has no effect. Default false.
+	RocksdbCQDoubleWriteEnable bool `prop:"rocksdbCQDoubleWriteEnable"`
+	// CombineCQLoadingCQTypes lists the sides of the combined store, store types separated by ';'. Case does not matter, and unknown names are passed
+	// over. With one of them alone it is that side's store. Default "default;defaultRocksDB".
+	CombineCQLoadingCQTypes string `prop:"combineCQLoadingCQTypes"`
+	// CombineCQPreferCQType is the side that queues are read from as far as it is ready for them, and CombineAssignOffsetCQType the one that says which offset
+	// comes next in a queue. Both have to be loaded. Defaults: default.
+	CombineCQPreferCQType     StoreType `prop:"combineCQPreferCQType,live"`
+	CombineAssignOffsetCQType StoreType `prop:"combineAssignOffsetCQType,live"`
+	// CombineCQUseRocksdbForLmq keeps light queues in RocksDB alone. Default false.
+	CombineCQUseRocksdbForLmq bool `prop:"combineCQUseRocksdbForLmq"`
 	// MappedFileSizeConsumeQueue is the length of a queue file in bytes, rounded up to whole units of 20. Default 6000000.
 	MappedFileSizeConsumeQueue int64 `prop:"mappedFileSizeConsumeQueue"`
 	// FlushConsumeQueueThoroughInterval is after how long consume queues are made durable: what a crash makes dispatch again. Default 60 s.
@@ -302,6 +314,9 @@ func DefaultOptions() Options {
 		MessageDelayLevel: defaultDelayLevels,
 
 		StoreType:                         StoreTypeFile,
+		CombineCQLoadingCQTypes:           string(StoreTypeFile + combineSeparator + StoreTypeRocksDB),
+		CombineCQPreferCQType:             StoreTypeFile,
+		CombineAssignOffsetCQType:         StoreTypeFile,
 		MappedFileSizeConsumeQueue:        6_000_000,
 		FlushConsumeQueueThoroughInterval: time.Minute,
 		MessageIndexEnable:                true,

@@ -63,6 +63,16 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{"nothing to write to", func(o *Options) {
 			o.StorePathCommitLog, o.ReadOnlyCommitLogStorePaths = []string{"a", "b"}, []string{"b", "c", "a/"}
 		}, []string{`storePathCommitLog "a,b": readOnlyCommitLogStorePaths has all of it`}},
+		{"combined store of nothing", func(o *Options) { o.RocksdbCQDoubleWriteEnable, o.CombineCQLoadingCQTypes = true, "a;b" }, []string{
+			`combineCQLoadingCQTypes is "a;b", want default, defaultRocksDB or both`,
+		}},
+		{"combined store without the side that is asked for", func(o *Options) {
+			o.RocksdbCQDoubleWriteEnable, o.CombineCQLoadingCQTypes = true, "Default"
+			o.CombineCQPreferCQType, o.CombineAssignOffsetCQType, o.CombineCQUseRocksdbForLmq = StoreTypeRocksDB, "rocks", true
+		}, []string{
+			"combineCQPreferCQType is defaultRocksDB, and combineCQLoadingCQTypes", `combineAssignOffsetCQType is "rocks", want default or defaultRocksDB`,
+			"combineCQUseRocksdbForLmq is true, and combineCQLoadingCQTypes",
+		}},
 		{"delay without unit", func(o *Options) { o.MessageDelayLevel = "1s 20" }, []string{`level 2 is "20"`}},
 		{"delay without number", func(o *Options) { o.MessageDelayLevel = "m" }, []string{`level 1 is "m"`}},
 		{"negative delay", func(o *Options) { o.MessageDelayLevel = "-1s" }, []string{`level 1 is "-1s"`}},
@@ -90,6 +100,14 @@ func TestValidateAccepts(t *testing.T) {
 			o.MappedFileSizeCommitLog, o.MaxMessageSize, o.TopicQueueLockNum = 256, 10, 1
 			o.FlushCommitLogLeastPages, o.CommitCommitLogLeastPages, o.MaxLmqConsumeQueueNum, o.PreallocateAheadBytes = 0, 0, 0, 0
 			o.SyncFlushTimeout, o.FlushIntervalCommitLog = time.Millisecond, time.Millisecond
+		}},
+		{"combined store", func(o *Options) {
+			o.RocksdbCQDoubleWriteEnable, o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = true, "DefaultRocksDB", StoreTypeRocksDB
+			o.CombineCQUseRocksdbForLmq = true
+		}},
+		{"combined store that is not asked for", func(o *Options) { o.CombineCQLoadingCQTypes, o.CombineCQPreferCQType = "", "" }},
+		{"RocksDB alone", func(o *Options) {
+			o.StoreType, o.RocksdbCQDoubleWriteEnable, o.CombineCQLoadingCQTypes = StoreTypeRocksDB, true, ""
 		}},
 		{"slave with a pool", func(o *Options) { o.BrokerRole, o.TransientStorePoolEnable = Slave, true }},
 		{"both locks", func(o *Options) { o.UseABSLock = true }},
@@ -122,4 +140,28 @@ func TestW44SyncMasterIsRefused(t *testing.T) {
 	o := DefaultOptions()
 	o.BrokerRole = SyncMaster
 	require.ErrorContains(t, o.Validate(), "brokerRole is SYNC_MASTER, which this version does not support")
+}
+
+func TestOptionsNameTheSides(t *testing.T) {
+	tests := []struct {
+		name        string
+		change      func(*Options)
+		file, rocks bool
+	}{
+		{"files", func(*Options) {}, true, false},
+		{"RocksDB", func(o *Options) { o.StoreType, o.RocksdbCQDoubleWriteEnable = StoreTypeRocksDB, true }, false, true},
+		{"both", func(o *Options) { o.RocksdbCQDoubleWriteEnable = true }, true, true},
+		{"one of them, in another case, among others", func(o *Options) {
+			o.RocksdbCQDoubleWriteEnable, o.CombineCQLoadingCQTypes = true, "x; DEFAULTROCKSDB ;"
+		}, false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := DefaultOptions()
+			tt.change(&o)
+			file, rocks := o.sides()
+			require.Equal(t, tt.file, file)
+			require.Equal(t, tt.rocks, rocks)
+		})
+	}
 }

@@ -103,6 +103,7 @@ func (o *Options) Validate() error {
 	default:
 		fault("storeType is %q, want %s or %s", o.StoreType, StoreTypeFile, StoreTypeRocksDB)
 	}
+	faults = append(faults, o.combineFaults()...)
 	switch o.BrokerRole {
 	case AsyncMaster, Slave:
 	case SyncMaster:
