@@ -38,7 +38,7 @@ func (l Layout) brokenQueuesPath() string { return filepath.Join(l.StateDir(), b
 // loadBroken has the queues mended that an earlier run did not come to mend, and keeps the file from now on. Where all queues were lost, all are built.
 func (v *views) loadBroken(lost bool) error {
 	path := v.s.layout.brokenQueuesPath()
-	v.view.saveBroken, v.view.saveAtOnce = v.saveBroken, v.queues.Kind() != cq.KindFile
+	v.view.saveBroken, v.view.saveAtOnce = v.saveBroken, !v.hasFiles()
 	if lost {
 		return v.saveBroken(nil)
 	}

@@ -60,7 +60,7 @@ func (v *views) saveCatchUp(ctx context.Context) error {
 		return err
 	}
 	c := v.checkpoint
-	if last <= c.LogicsPhysicalOffset {
+	if last <= c.LogicsPhysicalOffset || !v.hasFiles() { // RocksDB has noted it in its row
 		return nil
 	}
 	c.LogicsPhysicalOffset, c.LogicsMsgTimestampMs = last, lastMs

@@ -16,12 +16,13 @@ import (
 const (
 	checkpointBytes     = 48              // six i64
 	checkpointTrailerAt = checkpointBytes // a copy of them
-	checkpointMagicAt   = checkpointTrailerAt + checkpointBytes
+	checkpointFlushedAt = checkpointTrailerAt + checkpointBytes
+	checkpointMagicAt   = checkpointFlushedAt + 8
 	checkpointCRCAt     = checkpointMagicAt + 4
 	checkpointZeroAt    = checkpointCRCAt + 4
 	checkpointFileBytes = 4096 // RocketMQ maps one page
 
-	checkpointMagic = 0x544d5131 // "TMQ1"
+	checkpointMagic = 0x544d5132 // "TMQ2"
 )
 
 // Checkpoint is the file checkpoint: how far flushes had come. All integers are big-endian.
@@ -34,9 +35,10 @@ const (
 //	32      8      confirmPhyOffset        i64   confirm offset, a phyOffset                                        ConfirmPhyOffset
 //	40      8      logicsPhysicalOffset    i64   phyOffset of the START of the newest record with a flushed unit    LogicsPhysicalOffset
 //	48      48     copy                    -     bytes 0 to 47 again; zero in RocketMQ's own files
-//	96      4      magic                   u32   0x544d5131; zero in RocketMQ's own files
-//	100     4      crc                     u32   CRC-32 (IEEE) of bytes 48 to 99; zero in RocketMQ's own files
-//	104     3992   -                       -     zero
+//	96      8      logFlushedOffset        i64   phyOffset below which the log was durable; zero in RocketMQ's own files    LogFlushedOffset
+//	104     4      magic                   u32   0x544d5132; zero in RocketMQ's own files
+//	108     4      crc                     u32   CRC-32 (IEEE) of bytes 48 to 107; zero in RocketMQ's own files
+//	112     3984   -                       -     zero
 //
 // RocketMQ reads and rewrites bytes 0 to 47 in place and never looks at the rest. So bytes 0 to 47 that equal an intact copy were written here; if they
 // differ from an intact copy, RocketMQ has written since, and they count as long as a store can have such values;
@@ -53,6 +55,9 @@ type Checkpoint struct {
 	MasterFlushedOffset  int64
 	ConfirmPhyOffset     int64
 	LogicsPhysicalOffset int64
+
+	// LogFlushedOffset is an addition, which RocketMQ does not know of: 0 when it wrote the file last.
+	LogFlushedOffset int64
 }
 
 func (c *Checkpoint) fields() [6]*int64 {
@@ -83,6 +88,7 @@ func (c *Checkpoint) decode(b []byte) {
 func (c *Checkpoint) image() []byte {
 	b := c.appendTo(make([]byte, 0, checkpointFileBytes))
 	b = c.appendTo(b)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.LogFlushedOffset))
 	b = binary.BigEndian.AppendUint32(b, checkpointMagic)
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[checkpointTrailerAt:checkpointCRCAt]))
 	return b[:checkpointFileBytes]
@@ -167,7 +173,11 @@ func readCheckpoint(fsys mmap.FS, path string, now time.Time) (c Checkpoint, our
 	if fault != 0 {
 		err = bad(fault, "%s", detail)
 	}
-	return c, intact && string(b[:checkpointBytes]) == string(b[checkpointTrailerAt:checkpointMagicAt]), err
+	ours = intact && string(b[:checkpointBytes]) == string(b[checkpointTrailerAt:checkpointFlushedAt])
+	if ours {
+		c.LogFlushedOffset = max(int64(binary.BigEndian.Uint64(b[checkpointFlushedAt:])), 0)
+	}
+	return c, ours, err
 }
 
 // What check puts up with. The clock of a machine is set back by seconds now and then; a century is no clock's fault.

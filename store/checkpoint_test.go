@@ -53,7 +53,7 @@ func TestCheckpointGolden(t *testing.T) {
 // Every field has its own place, and the file is what the drawing says: 4096 bytes for RocketMQ to map, its 48 first.
 func TestCheckpointImage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint")
-	want := Checkpoint{1, 2, 3, -1, 5 << 40, 6}
+	want := Checkpoint{1, 2, 3, -1, 5 << 40, 6, 7}
 	require.NoError(t, WriteCheckpoint(path, want))
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -62,9 +62,10 @@ func TestCheckpointImage(t *testing.T) {
 		require.Equal(t, last, b[8*i+7], "field %d", i)
 	}
 	require.Equal(t, b[:48], b[48:96])
-	require.EqualValues(t, 0x544d5131, binary.BigEndian.Uint32(b[96:]))
-	require.Equal(t, crc32.ChecksumIEEE(b[48:100]), binary.BigEndian.Uint32(b[100:]))
-	require.Equal(t, make([]byte, 3992), b[104:])
+	require.EqualValues(t, 0x544d5132, binary.BigEndian.Uint32(b[104:]))
+	require.EqualValues(t, 7, binary.BigEndian.Uint64(b[96:]))
+	require.Equal(t, crc32.ChecksumIEEE(b[48:108]), binary.BigEndian.Uint32(b[108:]))
+	require.Equal(t, make([]byte, 3984), b[112:])
 
 	got, ours, err := readCheckpoint(mmap.OS, path, goldenCheckpointTime)
 	require.NoError(t, err)
@@ -73,7 +74,7 @@ func TestCheckpointImage(t *testing.T) {
 }
 
 func TestUpdateCheckpoint(t *testing.T) {
-	old := Checkpoint{1, 2, 3, 4, 5, 6}
+	old := Checkpoint{1, 2, 3, 4, 5, 6, 8}
 	future := Checkpoint{LogicsMsgTimestampMs: time.Now().Add(time.Hour).UnixMilli(), ConfirmPhyOffset: 5}
 	tests := []struct {
 		name   string
@@ -81,7 +82,7 @@ func TestUpdateCheckpoint(t *testing.T) {
 		want   Checkpoint
 	}{
 		{"none", nil, Checkpoint{LogicsPhysicalOffset: 7}},
-		{"the others stay", &old, Checkpoint{1, 2, 3, 4, 5, 7}},
+		{"the others stay", &old, Checkpoint{1, 2, 3, 4, 5, 7, 8}},
 		{"times in the future stay", &future, Checkpoint{LogicsMsgTimestampMs: future.LogicsMsgTimestampMs, ConfirmPhyOffset: 5, LogicsPhysicalOffset: 7}},
 	}
 	for _, tt := range tests {
@@ -110,7 +111,7 @@ func TestUpdateCheckpointLeavesADamagedFile(t *testing.T) {
 
 // The copy behind the 48 bytes tells our own write from a later one of RocketMQ, and both from damage.
 func TestW46CheckpointTellsWriteFromDamage(t *testing.T) {
-	ours := Checkpoint{1000, 2000, 3000, 0, 0, 4096}
+	ours := Checkpoint{1000, 2000, 3000, 0, 0, 4096, 5000}
 	tests := []struct {
 		name   string
 		change func(b []byte)
@@ -128,12 +129,13 @@ func TestW46CheckpointTellsWriteFromDamage(t *testing.T) {
 			}
 		}, fault: CheckpointImpossible, detail: "physicMsgTimestamp is 6510615555426900570"},
 		{name: "copy damaged", change: func(b []byte) { b[95] ^= 1 }, fault: CheckpointDamaged, detail: "byte 54 is 0x03"},
-		{name: "magic damaged", change: func(b []byte) { b[96] = 0 }, fault: CheckpointDamaged, detail: "byte 54"},
-		{name: "checksum damaged", change: func(b []byte) { b[103] ^= 0x80 }, fault: CheckpointDamaged, detail: "byte 54"},
+		{name: "magic damaged", change: func(b []byte) { b[104] = 0 }, fault: CheckpointDamaged, detail: "byte 54"},
+		{name: "checksum damaged", change: func(b []byte) { b[111] ^= 0x80 }, fault: CheckpointDamaged, detail: "byte 54"},
 		{name: "trailer of another kind", change: func(b []byte) {
-			b[99]++
-			binary.BigEndian.PutUint32(b[100:], crc32.ChecksumIEEE(b[48:100]))
+			b[107]++
+			binary.BigEndian.PutUint32(b[108:], crc32.ChecksumIEEE(b[48:108]))
 		}, fault: CheckpointDamaged, detail: "byte 54"},
+		{name: "position damaged", change: func(b []byte) { b[96] = 1 }, fault: CheckpointDamaged, detail: "byte 54"},
 		{name: "byte behind the copy", change: func(b []byte) { b[4095] = 7 }, fault: CheckpointDamaged, detail: "byte 4095 is 0x07"},
 		{name: "byte behind a file of RocketMQ", change: func(b []byte) { copy(b, rocketMQFile(t)); b[104] = 1 }, fault: CheckpointDamaged, detail: "byte 104 is 0x01"},
 	}
@@ -281,7 +283,7 @@ func (f *brokenFile) Datasync() error {
 
 // Whatever fails, the old or the new checkpoint is there, whole, and nothing beside it.
 func TestW46CheckpointIsReplacedWhole(t *testing.T) {
-	before, after := Checkpoint{1, 2, 3, 4, 5, 6}, Checkpoint{10, 20, 30, 40, 50, 60}
+	before, after := Checkpoint{1, 2, 3, 4, 5, 6, 7}, Checkpoint{10, 20, 30, 40, 50, 60, 70}
 	for failAt := 1; ; failAt++ {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "checkpoint")

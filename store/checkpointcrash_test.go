@@ -12,7 +12,7 @@ import (
 // Wherever power is lost, and whatever of what was not synced survives, the old or the new checkpoint is there, whole; once
 // the write returned it is the new one.
 func TestW46CheckpointOutlivesPowerLoss(t *testing.T) {
-	before, after := Checkpoint{1, 2, 3, 4, 5, 6}, Checkpoint{10, 20, 30, 40, 50, 60}
+	before, after := Checkpoint{1, 2, 3, 4, 5, 6, 7}, Checkpoint{10, 20, 30, 40, 50, 60, 70}
 	const path = "/store/checkpoint"
 	at := func(fsys *faultfs.FS) Checkpoint {
 		c, ours, err := readCheckpoint(fsys, path, time.Now())

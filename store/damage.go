@@ -93,6 +93,9 @@ func (s *Store) knownDurable() durability {
 		return durability{why: "the checkpoint says nothing"}
 	}
 	d := durability{to: max(c.LogicsPhysicalOffset, 0), exact: true, why: "logicsPhysicalOffset of the checkpoint"}
+	if c.LogFlushedOffset > d.to {
+		d.to, d.why = c.LogFlushedOffset, "logFlushedOffset of the checkpoint"
+	}
 	if note, err := readQueueOffsets(s.fs, s.layout.queueOffsetsPath()); err == nil && note != nil && note.phyOffset > d.to {
 		d.to, d.why = note.phyOffset, "the queue offsets"
 	}

@@ -43,7 +43,7 @@ func TestHoleRuleSparesWhatIsKnownDurable(t *testing.T) {
 		require.NoError(t, s.Close())
 		c, _, err := readCheckpoint(s.fs, NewLayout(copied).CheckpointPath(), time.Now())
 		require.NoError(t, err)
-		require.Greater(t, c.LogicsPhysicalOffset, at)
+		require.Greater(t, c.LogFlushedOffset, at)
 		f, err := os.OpenFile(filepath.Join(NewLayout(copied).CommitLogDir(), fmt.Sprintf("%020d", 0)), os.O_RDWR, 0)
 		require.NoError(t, err)
 		_, err = f.WriteAt(make([]byte, 8), at)

@@ -36,9 +36,11 @@ func (v *queueView) mend(ctx context.Context, log *commitlog.Log) error {
 
 // filler makes one that takes turns with deliver, and reads the log as far as that has come.
 func (v *queueView) filler(target cq.Store, log *commitlog.Log) *filler {
+	parse := newQueueView(target, v.levels, v.light, v.batch, v.logger)
+	parse.namesFiles = v.namesFiles
 	return &filler{
 		target: target, log: log, logger: v.logger, keys: make(map[cq.Key]bool), turn: &v.mu, upTo: func() int64 { return v.mu.delivered },
-		parse: newQueueView(target, v.levels, v.light, v.batch, v.logger),
+		parse: parse,
 		done:  func() error { return nil },
 	}
 }

@@ -28,6 +28,8 @@ type queueView struct {
 	queues cq.Store
 	levels *message.DelayLevels
 	light  bool // further queues get units
+	// namesFiles tells that the names of further queues are those of directories.
+	namesFiles bool
 	// lightOffsets tells that puts give offsets in light queues.
 	lightOffsets bool
 	// batch tells topics whose queues are batch queues, which this version does not keep: their records are in the log and in no queue.
@@ -81,7 +83,7 @@ type queueState struct {
 
 func newQueueView(queues cq.Store, levels *message.DelayLevels, light bool, batch func(topic string) bool, logger *slog.Logger) *queueView {
 	v := &queueView{
-		queues: queues, levels: levels, light: light, batch: batch, logger: logger,
+		queues: queues, levels: levels, light: light, namesFiles: queues.Kind() == cq.KindFile, batch: batch, logger: logger,
 		queueBatch: new(queueBatch), batches: newBatches[queueBatch](), topics: make(map[string]string), refused: make(map[string]struct{}),
 	}
 	v.mu.known = make(map[cq.Key]*queueState)
@@ -122,7 +124,7 @@ func (v *queueView) add(r *message.Record) {
 			v.noteUnitless(cq.Key{Topic: v.topic(queue), QueueID: queueID}, after(queueOffset, 1))
 		case !ok || !validSlot(queueOffset) || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
 			v.unsupported.Add(1)
-		case v.queues.Kind() == cq.KindFile && bytes.IndexByte(queue, os.PathSeparator) >= 0: // no directory can have the name
+		case v.namesFiles && bytes.IndexByte(queue, os.PathSeparator) >= 0: // no directory can have the name
 			v.unsupported.Add(1)
 		default:
 			v.entries = append(v.entries, cq.Entry{Key: cq.Key{Topic: v.topic(queue), QueueID: queueID}, QueueOffset: queueOffset, Unit: u})

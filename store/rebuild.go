@@ -29,6 +29,10 @@ type rebuild struct {
 	done     chan struct{} // closed when everything below to is in the queues
 }
 
+func newRebuild(from, to int64) *rebuild {
+	return &rebuild{from: from, to: to, done: make(chan struct{})}
+}
+
 func (r *rebuild) ended() bool {
 	if r == nil {
 		return true
@@ -63,7 +67,7 @@ func (l Layout) rebuildMarkPath() string { return filepath.Join(l.StateDir(), re
 // readRebuildMark returns where file queues that are being built again have to go on, -1 when there is no such rebuild. A mark that cannot be read or does not fit the log has them
 // begin with its beginning.
 func (v *views) readRebuildMark(log *commitlog.Log, end int64) int64 {
-	if v.queues.Kind() != cq.KindFile {
+	if !v.hasFiles() {
 		return -1 // RocksDB has its own row
 	}
 	b, err := readFile(v.s.fs, v.s.layout.rebuildMarkPath(), maxRebuildMarkBytes)
@@ -86,15 +90,12 @@ func (v *views) readRebuildMark(log *commitlog.Log, end int64) int64 {
 }
 
 // writeRebuildMark notes how far the rebuild is, when its units are durable; RocksDB does so by itself.
-func (v *views) writeRebuildMark(done int64) error {
-	if v.queues.Kind() != cq.KindFile {
-		return nil
-	}
+func (v *views) writeRebuildMark(r *rebuild, done int64) error {
 	path := v.s.layout.rebuildMarkPath()
 	if err := makeDir(v.s.fs, filepath.Dir(path)); err != nil {
 		return err
 	}
-	b, err := json.Marshal(rebuildMark{From: v.rebuild.from, To: v.rebuild.to, Done: done})
+	b, err := json.Marshal(rebuildMark{From: r.from, To: r.to, Done: done})
 	if err != nil {
 		return err
 	}
@@ -113,10 +114,10 @@ func (v *views) removeRebuildMark() error {
 // noteRebuild notes that everything below from is durable, or that the rebuild has ended. It is called with flushing held.
 func (v *views) noteRebuild(from int64) error {
 	switch {
-	case v.rebuild == nil || v.unmarked:
+	case v.rebuild == nil || v.unmarked || !v.rebuildsFiles():
 		return nil
 	case from < v.rebuild.to:
-		err := v.writeRebuildMark(from)
+		err := v.writeRebuildMark(v.rebuild, from)
 		if diskFull(err) {
 			v.s.logger.Warn("progress of the rebuild is not noted", slog.Any("err", err))
 			return nil
@@ -131,15 +132,24 @@ func (v *views) noteRebuild(from int64) error {
 // beginRebuild notes that the queues are complete up to from and no further, before the store serves: RocketMQ is told by the checkpoint, this module by the mark.
 // What the log was read for, the next offset of each queue, is noted too.
 func (v *views) beginRebuild(from, end int64) error {
-	v.rebuild = &rebuild{from: from, to: end, done: make(chan struct{})}
+	v.rebuild = newRebuild(from, end)
 	v.s.logger.Warn("consume queues are built from the log while the store serves", slog.String("view", v.view.name()), slog.Int64("phyOffset", from), slog.Int64("bytes", end-from))
-	if v.queues.Kind() != cq.KindFile {
+	if !v.rebuildsFiles() {
 		return nil
 	}
+	return v.markFiles(v.rebuild)
+}
+
+// rebuildsFiles tells whether a rebuild of what dispatch feeds is one of files.
+func (v *views) rebuildsFiles() bool { return v.hasFiles() && !v.sides.holds(cq.KindFile) }
+
+// markFiles notes that file queues are complete up to the beginning of r and no further.
+func (v *views) markFiles(r *rebuild) error {
+	from, end := r.from, r.to
 	if err := v.s.writer.Flush(); err != nil {
 		return err
 	}
-	if err := v.writeRebuildMark(from); err != nil {
+	if err := v.writeRebuildMark(r, from); err != nil {
 		return fmt.Errorf("note the rebuild: %w", err)
 	}
 	if c := v.checkpoint; c.LogicsPhysicalOffset >= from && c.LogicsPhysicalOffset > 0 {

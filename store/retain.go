@@ -69,6 +69,9 @@ func (s *Store) needed(end int64) string {
 	if n := v.view.brokenNow.Load(); n > 0 {
 		return fmt.Sprintf("%s: %d of them are being built again from the log", name, n)
 	}
+	if err := v.sides.lacking(); err != nil {
+		return err.Error()
+	}
 	if to := v.durableTo.Load(); to < end {
 		return because(fmt.Sprintf("%s are durable up to %d", name, to), v.follow.failure())
 	}

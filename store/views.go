@@ -20,6 +20,7 @@ type views struct {
 	view   *queueView
 	follow *follower
 	index  *indexView // nil: none
+	sides  *sides     // of a combined store; nil: there is one store of queues
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -56,6 +57,11 @@ func (v *views) start() {
 	if v.index != nil {
 		v.running.Go(func() { v.index.follow.run(ctx, v.s.writer) })
 	}
+	v.running.Go(func() {
+		if err := v.sides.run(ctx); err != nil && ctx.Err() == nil {
+			v.s.logger.Error("a side of the consume queues stays behind", slog.Any("err", err))
+		}
+	})
 	v.running.Go(func() { v.mendBroken(ctx) })
 	v.running.Go(func() {
 		defer close(v.verified)
@@ -66,8 +72,11 @@ func (v *views) start() {
 				return
 			}
 		}
-		if v.queues.Kind() == cq.KindFile {
+		switch v.queues.Kind() {
+		case cq.KindFile:
 			v.view.verify(ctx)
+		case cq.KindCombine:
+			v.sides.verify(ctx)
 		}
 	})
 	v.running.Go(func() { v.flushNowAndThen(ctx) })
@@ -91,7 +100,11 @@ func (v *views) mendBroken(ctx context.Context) {
 			return
 		case <-v.broken:
 		}
-		if err := v.view.mend(ctx, v.s.writer.Log()); err != nil && ctx.Err() == nil {
+		err := v.view.mend(ctx, v.s.writer.Log())
+		if v.sides != nil {
+			err = errors.Join(err, v.sides.mend(ctx))
+		}
+		if err != nil && ctx.Err() == nil {
 			v.s.logger.Error("queues could not be built again", slog.Any("err", err), slog.Duration("retryIn", mendAgain))
 			time.AfterFunc(mendAgain, v.kickMending)
 		}
@@ -119,7 +132,7 @@ func (v *views) flush(ctx context.Context) error {
 	v.flushing.Lock()
 	defer v.flushing.Unlock()
 	from := v.follow.from.Load()
-	whole := v.view.brokenNow.Load() == 0 // in this order: what is below from was delivered, or its queue is known to be broken
+	whole := v.view.brokenNow.Load() == 0 && v.sides.lacking() == nil // in this order: what is below from was delivered, or its queue is known to be broken
 	last, lastMs, note := v.mark()
 	rebuilding := v.rebuild != nil && from < v.rebuild.to
 	if rebuilding {
@@ -158,9 +171,12 @@ func (v *views) flush(ctx context.Context) error {
 		}
 	}
 	if last >= 0 && last < flushed {
-		c.LogicsPhysicalOffset, c.LogicsMsgTimestampMs = last, lastMs
+		if v.hasFiles() { // it speaks of files alone (F37)
+			c.LogicsPhysicalOffset, c.LogicsMsgTimestampMs = last, lastMs
+		}
 		c.PhysicMsgTimestampMs = max(c.PhysicMsgTimestampMs, lastMs)
 	}
+	c.LogFlushedOffset = flushed
 	if c != v.checkpoint {
 		switch err := writeCheckpoint(v.s.fs, v.s.layout.CheckpointPath(), c); {
 		case diskFull(err): // the same
@@ -179,7 +195,7 @@ func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 	v.view.mu.Lock()
 	defer v.view.mu.Unlock()
 	last, lastMs = v.dispatchedLocked()
-	if len(v.view.mu.broken) > 0 {
+	if len(v.view.mu.broken) > 0 || v.sides.lacks(cq.KindFile) != nil {
 		return last, lastMs, nil
 	}
 	if v.learns() {
@@ -191,7 +207,7 @@ func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 // dispatchedLocked returns the last record up to which the checkpoint may say that all queues have their units, -1 for none: not while a queue is broken,
 // and not where there are batch queues, whose units RocketMQ has to make from where the checkpoint stands.
 func (v *views) dispatchedLocked() (last, lastMs int64) {
-	if len(v.view.mu.broken) > 0 || v.view.batchQueuesLocked() > 0 {
+	if len(v.view.mu.broken) > 0 || v.view.batchQueuesLocked() > 0 || v.sides.lacks(cq.KindFile) != nil {
 		return -1, 0
 	}
 	return v.follow.lastDelivered()
@@ -224,12 +240,8 @@ func (v *views) drain(ctx context.Context) {
 func (v *views) close(ctx context.Context) (left, err error) {
 	if v.rebuild.ended() {
 		v.drain(ctx)
-		select {
-		case <-v.verified:
-		case <-ctx.Done():
-			left = errors.Join(left, errors.New("not all queues were compared with the log"))
-		}
-		left = errors.Join(left, v.mendAtClose(ctx))
+		left = v.compareAtClose(ctx)
+		left = errors.Join(left, v.mendAtClose(ctx), v.sides.lacking())
 	} else {
 		left = fmt.Errorf("the consume queues are being built from the log, up to %d of %d", v.follow.from.Load(), v.rebuild.to)
 	}
@@ -253,12 +265,30 @@ func (v *views) close(ctx context.Context) (left, err error) {
 	return left, v.queues.Close()
 }
 
-// mendAtClose mends what is broken, unless it takes long.
-func (v *views) mendAtClose(ctx context.Context) error {
-	if v.view.brokenNow.Load() == 0 || !v.s.waits && v.follow.from.Load()-v.view.mendFrom(v.s.Log()) > v.s.rebuildBytes {
+// compareAtClose waits until the queues have been compared with the log, unless a side of them is still being built.
+func (v *views) compareAtClose(ctx context.Context) error {
+	if v.sides.lacks(v.sides.heldKind()) != nil {
 		return nil
 	}
-	return v.view.mend(ctx, v.s.writer.Log())
+	select {
+	case <-v.verified:
+		return nil
+	case <-ctx.Done():
+		return errors.New("not all queues were compared with the log")
+	}
+}
+
+// mendAtClose mends what is broken, unless it takes long.
+func (v *views) mendAtClose(ctx context.Context) error {
+	long := func(from int64) bool { return !v.s.waits && v.follow.from.Load()-from > v.s.rebuildBytes }
+	var err error
+	if v.sides != nil && !long(max(v.s.Log().MinOffset(), 0)) {
+		err = v.sides.mend(ctx)
+	}
+	if v.view.brokenNow.Load() == 0 || long(v.view.mendFrom(v.s.Log())) {
+		return err
+	}
+	return errors.Join(err, v.view.mend(ctx, v.s.writer.Log()))
 }
 
 // owes tells whether a follower has something to do, and does it.

@@ -53,6 +53,30 @@ func forEachKind(t *testing.T, test func(t *testing.T, o Options)) {
 			test(t, viewOptions(k))
 		})
 	}
+	t.Run(string(cq.KindCombine), func(t *testing.T) {
+		needRocksDB(t)
+		test(t, combineOptions())
+	})
+}
+
+// combineOptions are those of viewOptions for a combined store.
+func combineOptions() Options {
+	o := viewOptions(StoreTypeFile)
+	o.RocksdbCQDoubleWriteEnable = true
+	return o
+}
+
+// eachSide returns the options with which each of the sides is read alone.
+func eachSide(o Options) (list []Options) {
+	if !o.RocksdbCQDoubleWriteEnable {
+		return []Options{o}
+	}
+	for _, t := range viewKinds {
+		one := o
+		one.StoreType, one.RocksdbCQDoubleWriteEnable = t, false
+		list = append(list, one)
+	}
+	return list
 }
 
 // needRocksDB skips a test in a binary without it.
@@ -100,10 +124,12 @@ func awaitDispatch(t *testing.T, s *Store) {
 // requireWhole opens what is on disk and checks that the queues hold a unit for each record that owes one, and no other.
 func requireWhole(t *testing.T, root string, o Options) {
 	t.Helper()
-	v, err := OpenView(root, ViewOptions{Kind: o.StoreType.kind()})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, v.Close()) }()
-	requireAgree(t, v.Log, v.Queues, o)
+	for _, o := range eachSide(o) {
+		v, err := OpenView(root, ViewOptions{Kind: o.StoreType.kind()})
+		require.NoError(t, err)
+		requireAgree(t, v.Log, v.Queues, o)
+		require.NoError(t, v.Close())
+	}
 }
 
 func requireAgree(t *testing.T, log *commitlog.Log, queues cq.Reader, o Options) {

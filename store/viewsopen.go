@@ -25,7 +25,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 		s.logger.Warn("checkpoint is not used", slog.Any("err", err)) // costs time, and nothing else
 		v.checkpoint = Checkpoint{}
 	}
-	if v.queues, err = s.openQueues(); err != nil {
+	if err := v.openQueues(); err != nil {
 		return err
 	}
 	defer func() {
@@ -35,7 +35,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 	}()
 	ctx := context.Background()
 	end := s.writer.Positions().Confirm
-	if err := s.cutQueues(ctx, v.queues, end); err != nil {
+	if err := v.cut(ctx, end); err != nil {
 		return err
 	}
 	levels, err := s.o.DelayLevels()
@@ -43,6 +43,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 		return err
 	}
 	v.view = newQueueView(v.queues, levels, s.dispatchesLight(), s.isBatchTopic, s.logger)
+	v.view.namesFiles = s.filesHaveLight()
 	v.view.lightOffsets = s.o.EnableLmq
 	v.view.onBroken = v.kickMending
 	if err := v.align(ctx, v.plan(s.writer.Log(), unclean, end)); err != nil {
@@ -65,6 +66,17 @@ func (s *Store) openViews(unclean bool) (err error) {
 	s.views = v
 	v.start()
 	return nil
+}
+
+// cut removes the units of records at or above end, which the log lost.
+func (v *views) cut(ctx context.Context, end int64) error {
+	if v.sides == nil {
+		return v.s.cutQueues(ctx, v.queues, end)
+	}
+	if err := v.s.cutQueues(ctx, v.sides.side(cq.KindRocks), end); err != nil {
+		return err
+	}
+	return v.queues.TruncateDirty(ctx, end)
 }
 
 // cutQueues removes the units of records at or above end, which the log lost. A queue whose other messages have all expired loses its last unit by that, and its max with
@@ -92,6 +104,9 @@ func (s *Store) cutQueues(ctx context.Context, queues cq.Store, end int64) error
 	return im.Publish(ctx, left, -1)
 }
 
+// hasFiles tells whether there are file queues, which cannot tell by themselves how far they are.
+func (v *views) hasFiles() bool { return v.queues.Kind() != cq.KindRocks }
+
 // alignment is how the queues are brought to agree with the log.
 type alignment struct {
 	log        *commitlog.Log
@@ -99,29 +114,46 @@ type alignment struct {
 	from       int64 // below it the queues are complete
 	lost       bool  // there are no queues at all
 	online     bool  // there is so much to dispatch that nobody is to wait for it
+	unclean    bool
+	mark       int64 // how far file queues are that were being built again, -1 when they were not
 	note       *queueOffsets
+
+	behind *rebuild // the side of a combined store that is not fed by dispatch until it has come to where the other is; nil: none
+	side   cq.Kind  // that side
 }
 
 // plan finds out from where the log has to be dispatched.
 func (v *views) plan(log *commitlog.Log, unclean bool, end int64) *alignment {
-	a := &alignment{log: log, end: end, begin: min(max(log.MinOffset(), 0), end)}
-	a.lost = v.queues.DispatchFrom() < 0 && end > a.begin
+	a := &alignment{log: log, end: end, begin: min(max(log.MinOffset(), 0), end), unclean: unclean}
+	a.lost = v.lost() && end > a.begin
 	if v.learns() || a.lost {
 		a.note = v.readNote(log, end)
 	}
 	a.lost = a.lost && (a.note == nil || a.note.owesUnits())
-	a.from = v.dispatchFrom(log, unclean, end)
-	mark := v.readRebuildMark(log, end)
+	a.mark = v.readRebuildMark(log, end)
+	if v.sides != nil {
+		v.sides.plan(a)
+	} else {
+		a.from = v.standing(v.queues, a)
+		a.online = a.mark >= 0
+	}
+	a.online = a.online || end-a.from > v.s.rebuildBytes
+	return a
+}
+
+// standing returns the physical offset below which a store of queues of one kind is complete.
+func (v *views) standing(q cq.Store, a *alignment) int64 {
+	from := v.dispatchFrom(q, a)
 	switch {
 	case a.lost:
-		a.from = a.begin
-	case mark >= 0:
-		a.from = mark
-	case a.note != nil && v.queues.Kind() == cq.KindFile && (!unclean || a.note.phyOffset > a.from): // a catch-up that was cut off has noted its progress in the checkpoint
-		a.from = a.note.phyOffset
+		return a.begin
+	case q.Kind() != cq.KindFile:
+	case a.mark >= 0:
+		return a.mark
+	case a.note != nil && (!a.unclean || a.note.phyOffset > from): // a catch-up that was cut off has noted its progress in the checkpoint
+		return a.note.phyOffset
 	}
-	a.online = mark >= 0 || end-a.from > v.s.rebuildBytes
-	return a
+	return from
 }
 
 // align brings the queues to the end of the log. Where that takes long, it is only begun: then the log is read for what puts have to know.
@@ -142,6 +174,11 @@ func (v *views) align(ctx context.Context, a *alignment) error {
 		return err
 	}
 	v.view.mu.delivered = a.from
+	if a.behind != nil {
+		if err := v.sides.begin(a); err != nil {
+			return err
+		}
+	}
 	if a.lost {
 		v.view.freshBelow = a.end
 		if a.begin > 0 && a.note == nil {
@@ -169,17 +206,30 @@ func (v *views) align(ctx context.Context, a *alignment) error {
 	return v.view.mend(ctx, a.log)
 }
 
-// openQueues opens the store of consume queues that storeType names.
+// openQueues opens the store of consume queues that the options name.
 //
 // Source: ConsumeQueueStoreFactory, 5.5.0.
-func (s *Store) openQueues() (cq.Store, error) {
+func (v *views) openQueues() (err error) {
+	s := v.s
 	minPhy := max(s.writer.Log().MinOffset(), 0)
-	if s.o.StoreType == StoreTypeRocksDB {
-		return s.openRocks(minPhy)
+	switch hasFile, hasRocks := s.o.sides(); {
+	case hasFile && hasRocks:
+		v.sides, err = openSides(v, minPhy)
+		if err == nil {
+			v.queues = v.sides.store
+		}
+	case hasRocks:
+		v.queues, err = s.openRocks(minPhy)
+	default:
+		if _, _, _, err := s.layout.FindRocks(); err != nil {
+			return err
+		}
+		v.queues, err = s.openFiles(minPhy)
 	}
-	if _, _, _, err := s.layout.FindRocks(); err != nil {
-		return nil, err
-	}
+	return err
+}
+
+func (s *Store) openFiles(minPhy int64) (cq.Store, error) {
 	return file.Open(s.layout.ConsumeQueueDir(), file.Options{
 		FileSizeBytes: s.o.queueFileBytes(), MinPhyOffset: minPhy, ExtDir: s.layout.ExtDir(), Logger: s.o.Logger,
 	})
@@ -189,7 +239,14 @@ func (s *Store) openQueues() (cq.Store, error) {
 //
 // Source: ConsumeQueue.putMessagePositionInfoWrapper, RocksDBConsumeQueueStore.dispatchLMQ, 5.5.0: files want enableMultiDispatch besides.
 func (s *Store) dispatchesLight() bool {
-	return s.o.EnableLmq && (s.o.EnableMultiDispatch || s.o.StoreType == StoreTypeRocksDB)
+	_, hasRocks := s.o.sides()
+	return s.o.EnableLmq && (s.o.EnableMultiDispatch || hasRocks)
+}
+
+// filesHaveLight tells whether file queues get units of light queues.
+func (s *Store) filesHaveLight() bool {
+	hasFile, hasRocks := s.o.sides()
+	return hasFile && s.o.EnableMultiDispatch && !(hasRocks && s.o.CombineCQUseRocksdbForLmq)
 }
 
 // dispatchFrom returns the physical offset from which the log has to be dispatched again, so that the queues lack nothing.
@@ -202,20 +259,28 @@ func (s *Store) dispatchesLight() bool {
 // A value that is too low costs time. There is no limit on how far back it may lie (W15).
 //
 // Source: ConsumeQueueStore.getDispatchFromPhyOffset, CommitLog.recoverAbnormally, 5.5.0.
-func (v *views) dispatchFrom(log *commitlog.Log, unclean bool, end int64) int64 {
-	from := v.queues.DispatchFrom()
-	if unclean && v.queues.Kind() == cq.KindFile {
+func (v *views) dispatchFrom(q cq.Store, a *alignment) int64 {
+	from := q.DispatchFrom()
+	if a.unclean && q.Kind() == cq.KindFile {
 		from = v.checkpoint.LogicsPhysicalOffset
-		if from <= 0 || from > end {
+		if from <= 0 || from > a.end {
 			from = -1
 		}
 	}
-	return min(max(from, log.MinOffset(), 0), end)
+	return min(max(from, a.begin), a.end)
+}
+
+// lost tells whether there are no queues at all.
+func (v *views) lost() bool {
+	if v.sides != nil {
+		return v.sides.lost()
+	}
+	return v.queues.DispatchFrom() < 0
 }
 
 // learns tells whether the log is asked what comes next in each queue. RocksDB queues need not be, a row of theirs has the max offset; but
 // batch queues are in no store of queues.
-func (v *views) learns() bool { return v.queues.Kind() == cq.KindFile || v.s.o.IsBatchTopic != nil }
+func (v *views) learns() bool { return v.hasFiles() || v.s.o.IsBatchTopic != nil }
 
 // readNote returns the file queue-offsets if it fits the log, nil otherwise.
 func (v *views) readNote(log *commitlog.Log, end int64) *queueOffsets {
@@ -293,6 +358,9 @@ func (s *Store) loadOffsets(v *views) error {
 	s.offsets.load = func(topic string, id int32) (int64, error) {
 		k := cq.Key{Topic: topic, QueueID: id}
 		next := byLog[k]
+		if v.sides != nil {
+			return v.sides.next(k, next)
+		}
 		q, ok := v.queues.Queue(k)
 		if !ok {
 			if s.closed.Load() {

@@ -47,6 +47,9 @@ func (s *Store) Watermarks() Watermarks {
 			mark.Rebuilding = q.mendMark()
 		}
 		m.Views[q.name()] = mark
+		if v.sides != nil {
+			v.sides.marks(m.Views, mark)
+		}
 		if v.index != nil {
 			mark := s.mark(v.index.follow)
 			_, mark.Durable = v.index.index.Progress()

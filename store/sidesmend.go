@@ -1,0 +1,232 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/combine"
+)
+
+// verify compares the queues with what the log says of them, one by one beside dispatch, on each side, and the sides with one another. Nothing is written; what lacks something is
+// mended then.
+func (d *sides) verify(ctx context.Context) {
+	if d.hold != nil {
+		select {
+		case <-d.hold.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+	v := d.v.view
+	v.mu.Lock()
+	keys := slices.Collect(maps.Keys(v.mu.known))
+	v.mu.Unlock()
+	for _, k := range keys {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := d.verifyQueue(ctx, k); err != nil && ctx.Err() == nil {
+			d.v.s.logger.Error("a queue could not be compared with the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
+		}
+	}
+}
+
+// errHistory is why a queue is diverged that begins later than on the other side.
+var errHistory = errors.New("it begins later than on the other side")
+
+func (d *sides) verifyQueue(ctx context.Context, k cq.Key) error {
+	v := d.v.view
+	v.mu.Lock() // nothing is appended
+	defer v.mu.Unlock()
+	q := v.mu.known[k]
+	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless || q.gone {
+		return nil
+	}
+	if err := d.store.AwaitReadable(ctx); err != nil {
+		return err
+	}
+	var lows [len(combinedKinds)]int64
+	kinds := d.responsible(k)
+	for i, kind := range kinds {
+		lows[i] = -1
+		if d.store.Failure(kind) != nil || d.store.IsDiverged(kind, k) {
+			continue
+		}
+		queue, ok := d.side(kind).Queue(k)
+		if !ok {
+			d.store.MarkDiverged(kind, k, errLost)
+			continue
+		}
+		b, err := queue.Bounds()
+		switch {
+		case err != nil:
+			d.store.MarkDiverged(kind, k, err)
+		case b.Max < q.next:
+			d.store.MarkDiverged(kind, k, &cq.GapError{Key: k, Want: q.next, Max: b.Max, PhyOffset: b.MaxPhyOffset})
+		default:
+			lows[i] = b.Min
+		}
+	}
+	if len(kinds) == len(lows) && lows[0] >= 0 && lows[1] >= 0 && lows[0] != lows[1] {
+		later := 0
+		if lows[1] > lows[0] {
+			later = 1
+		}
+		d.store.MarkDiverged(kinds[later], k, fmt.Errorf("%w: at slot %d, not %d", errHistory, lows[later], lows[1-later]))
+	}
+	q.checked = true
+	return nil
+}
+
+// responsible returns the sides that have a queue.
+func (d *sides) responsible(k cq.Key) []cq.Kind {
+	if k.IsLMQ() && !d.v.s.filesHaveLight() {
+		return []cq.Kind{cq.KindRocks}
+	}
+	return combinedKinds[:]
+}
+
+// mend builds the queues again that are diverged on a side, from the log.
+func (d *sides) mend(ctx context.Context) error {
+	d.mending.Lock()
+	defer d.mending.Unlock()
+	var errs []error
+	for _, kind := range combinedKinds {
+		var keys []cq.Key
+		for _, one := range d.store.Diverged() {
+			if _, tried := d.gaveUp[one.Key]; one.Side == kind && !tried {
+				keys = append(keys, one.Key)
+			}
+		}
+		if len(keys) == 0 || d.holds(kind) || d.store.Failure(kind) != nil {
+			continue
+		}
+		errs = append(errs, d.mendSide(ctx, kind, keys))
+	}
+	return errors.Join(errs...)
+}
+
+// mendSide builds queues again on one side, which dispatch passes over there meanwhile. They begin with the log's first record of each; what was there goes, unless the
+// other side has not got the queue either.
+func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error {
+	d.v.s.logger.Info("queues are built again from the log on one side", slog.String("kind", string(kind)), slog.Int("queues", len(keys)))
+	v, target := d.v.view, d.side(kind)
+	f := d.filler(kind)
+	for _, k := range keys {
+		f.keys[k] = false
+	}
+	v.mu.Lock()
+	for _, k := range keys {
+		if err := d.drop(ctx, kind, k); err != nil {
+			v.mu.Unlock()
+			return err
+		}
+	}
+	v.mu.Unlock()
+	at := int64(0)
+	f.done = func() error { // called with nothing being appended
+		at = v.mu.delivered
+		for k, found := range f.keys {
+			if !found {
+				if err := d.adopt(ctx, kind, k); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := f.run(ctx); err != nil {
+		return fmt.Errorf("build queues again on the %s side: %w", kind, err)
+	}
+	if err := target.Flush(ctx); err != nil {
+		return err
+	}
+	rest := d.filler(kind) // what was dispatched while units were compared
+	rest.from = at
+	for _, k := range keys {
+		ok, err := d.same(ctx, kind, k)
+		if err != nil {
+			return err
+		}
+		if ok {
+			rest.keys[k] = true // it has its beginning
+		}
+	}
+	rest.done = func() error {
+		for k := range rest.keys {
+			d.store.Heal(kind, k)
+		}
+		return nil
+	}
+	if err := rest.run(ctx); err != nil {
+		return fmt.Errorf("build queues again on the %s side: %w", kind, err)
+	}
+	d.v.s.logger.Info("queues are whole again on one side", slog.String("kind", string(kind)), slog.Int("queues", len(rest.keys)), slog.Int("differ", len(keys)-len(rest.keys)),
+		slog.Int64("units", f.added+rest.added))
+	return nil
+}
+
+// drop removes a queue on one side, if the other has it: it is the view from which nothing can be lost then. It is called while nothing is appended.
+func (d *sides) drop(ctx context.Context, kind cq.Kind, k cq.Key) error {
+	other := otherKind(kind)
+	if d.store.Failure(other) != nil || d.store.IsDiverged(other, k) {
+		return nil
+	}
+	if _, ok := d.side(other).Queue(k); !ok {
+		return nil
+	}
+	return d.side(kind).(cq.Dropper).DropQueue(ctx, k)
+}
+
+func otherKind(kind cq.Kind) cq.Kind {
+	if kind == cq.KindFile {
+		return cq.KindRocks
+	}
+	return cq.KindFile
+}
+
+// adopt gives a queue of which the log has no record the end that it has on the other side, so that it goes on there.
+func (d *sides) adopt(ctx context.Context, kind cq.Kind, k cq.Key) error {
+	q, ok := d.side(otherKind(kind)).Queue(k)
+	if !ok {
+		return nil
+	}
+	b, err := q.Bounds()
+	if err != nil || b.Max == 0 {
+		return err
+	}
+	end := cq.QueueEnd{Key: k, Min: b.Max, Max: b.Max, MinPhyOffset: max(d.v.s.Log().MinOffset(), 0), LastPhyOffset: max(b.LastPhyOffset, 0)}
+	return d.side(kind).(cq.Importer).Publish(ctx, []cq.QueueEnd{end}, 0)
+}
+
+// same tells whether the units of a queue that was built again are those of the other side. One that differs is left as it is, and not tried again: which of them is right
+// is for an operator to say.
+func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (bool, error) {
+	other := otherKind(kind)
+	if len(d.responsible(k)) == 1 || d.store.Failure(other) != nil || d.store.IsDiverged(other, k) {
+		return true, nil // there is nothing to compare with
+	}
+	verdict, err := d.store.Verify(ctx, k, combine.Units)
+	if err != nil {
+		return false, err
+	}
+	var what []error
+	for _, one := range verdict.Differences {
+		if one.What == "max" || one.What == "last phy" { // dispatch goes on
+			continue
+		}
+		what = append(what, errors.New(one.String()))
+	}
+	if len(what) == 0 {
+		return true, nil
+	}
+	d.gaveUp[k] = struct{}{}
+	d.v.s.logger.Error("a queue that was built again from the log differs from the other side, and stays as it is", slog.String("kind", string(kind)),
+		slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", errors.Join(what[:min(len(what), 3)]...)))
+	return false, nil
+}
