@@ -411,6 +411,7 @@ func TestRecoverBuildsLostQueuesAgain(t *testing.T) {
 		rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o})
 		require.NoError(t, err)
 		require.Equal(t, rep.LogEnd, rep.Views[0].Dispatched)
+		o.rebuildBytes = 0
 		s = openStore(t, root, o)
 		require.Nil(t, s.views.rebuild)
 		require.NoError(t, s.Close())

@@ -45,7 +45,7 @@ func damageQueues(t *testing.T, root string, o Options) {
 }
 
 func TestFRF13RebuildOffline(t *testing.T) {
-	forEachKind(t, func(t *testing.T, o Options) {
+	forEachSide(t, func(t *testing.T, o Options) {
 		root := filledStore(t, o, 120)
 		l := NewLayout(root)
 		damageQueues(t, root, o)
@@ -77,7 +77,7 @@ func TestFRF13RebuildOffline(t *testing.T) {
 
 // TestFRF13RebuildOfSomeQueues: a topic, or one queue, and the others keep their files.
 func TestFRF13RebuildOfSomeQueues(t *testing.T) {
-	forEachKind(t, func(t *testing.T, o Options) {
+	forEachSide(t, func(t *testing.T, o Options) {
 		for name, id := range map[string]int32{"topic": -1, "queue": 1} {
 			t.Run(name, func(t *testing.T) {
 				root := filledStore(t, o, 120)
@@ -125,7 +125,7 @@ func TestRebuildOfTheIndex(t *testing.T) {
 
 // TestFRF13KilledRebuildGoesOn: after the old files were moved, and before anything was built; another rebuild is refused meanwhile.
 func TestFRF13KilledRebuildGoesOn(t *testing.T) {
-	forEachKind(t, func(t *testing.T, o Options) {
+	forEachSide(t, func(t *testing.T, o Options) {
 		o.UseSeparateStorePathForRocksdbCQ = true
 		root := filledStore(t, o, 120)
 		ro := RebuildOptions{Kind: o.StoreType.kind(), QueueID: -1}
@@ -164,7 +164,7 @@ func TestFRF13KilledRebuildGoesOn(t *testing.T) {
 
 // TestRebuildKeepsEndsOfExpiredQueues: a queue of which the log has no record any more goes on at its max.
 func TestRebuildKeepsEndsOfExpiredQueues(t *testing.T) {
-	forEachKind(t, func(t *testing.T, o Options) {
+	forEachSide(t, func(t *testing.T, o Options) {
 		root := t.TempDir()
 		s := openStore(t, root, o)
 		for range 7 {

@@ -72,7 +72,7 @@ func (s *Store) awaitViews(ctx context.Context) error {
 			compared = true
 		default:
 		}
-		if compared && v.behind() == 0 && index == 0 && v.view.brokenNow.Load() == 0 {
+		if compared && v.behind() == 0 && index == 0 && v.view.brokenNow.Load() == 0 && v.sides.lacking() == nil {
 			return nil
 		}
 		if index > 0 && compared && !begun {

@@ -95,6 +95,9 @@ func fillLog(t *testing.T, s *Store, files int64) {
 	}
 	require.NoError(t, s.Flush())
 	awaitDispatch(t, s)
+	if s.views.index != nil {
+		awaitIndex(t, s)
+	}
 	<-s.views.verified
 }
 

@@ -120,6 +120,9 @@ func (d *sides) run(ctx context.Context) error {
 	f.done = func() error { return d.store.Release(d.held) }
 	d.fill.Store(f)
 	defer d.fill.Store(nil)
+	if told := d.v.s.o.rebuildStep; told != nil {
+		told(f.from)
+	}
 	if err := f.run(ctx); err != nil {
 		err = fmt.Errorf("build the %s side of the consume queues: %w", d.held, err)
 		d.failed.Store(&err)

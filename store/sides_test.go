@@ -16,6 +16,7 @@ import (
 func openCombined(t *testing.T, root string, o Options) *Store {
 	t.Helper()
 	needRocksDB(t)
+	o.MessageIndexEnable = false // it would be left behind at each Close
 	s := newStore(o)
 	s.layout = NewLayout(root)
 	s.rebuildBytes = 2000
@@ -92,11 +93,14 @@ func TestF14FillIsResumed(t *testing.T) {
 			require.NoError(t, s.Close())
 
 			o := combineOptions()
+			closed := make(chan struct{})
+			o.rebuildStep = func(int64) { <-closed }
 			s = openCombined(t, root, o)
-			s.views.stop() // before it has come far, or even begun
+			time.AfterFunc(500*time.Millisecond, func() { close(closed) }) // when Close has told it to stop
 			require.Error(t, s.Close())
 			require.FileExists(t, NewLayout(root).AbortPath())
 
+			o.rebuildStep = nil
 			s = openCombined(t, root, o)
 			awaitSides(t, s)
 			require.NoError(t, s.Close())
@@ -115,6 +119,7 @@ func TestSidesTakeTurns(t *testing.T) {
 	}
 	want := 0
 	for i, o := range steps {
+		o.MessageIndexEnable = false
 		s := newStore(o)
 		s.layout = NewLayout(root)
 		s.rebuildBytes = 2000

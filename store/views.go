@@ -223,7 +223,7 @@ const (
 func (v *views) drain(ctx context.Context) {
 	begin, told := time.Now(), time.Now()
 	for v.s.writer.Failure() == nil && ctx.Err() == nil {
-		index := v.index != nil && v.owes(v.index.follow) && (v.s.waits || v.indexBehind() <= v.s.rebuildBytes)
+		index := v.index != nil && v.owes(v.index.follow) && (v.s.waits || v.indexBehind() <= max(v.s.rebuildBytes, followBatchBytes))
 		if !v.owes(v.follow) && !index {
 			return
 		}

@@ -246,7 +246,7 @@ func (s *Store) dispatchesLight() bool {
 // filesHaveLight tells whether file queues get units of light queues.
 func (s *Store) filesHaveLight() bool {
 	hasFile, hasRocks := s.o.sides()
-	return hasFile && s.o.EnableMultiDispatch && !(hasRocks && s.o.CombineCQUseRocksdbForLmq)
+	return hasFile && s.o.EnableMultiDispatch && (!hasRocks || !s.o.CombineCQUseRocksdbForLmq)
 }
 
 // dispatchFrom returns the physical offset from which the log has to be dispatched again, so that the queues lack nothing.
