@@ -107,6 +107,10 @@ bench-cq: rocksdb ## consume queues in files, RocksDB and both, beside RocketMQ 
 	@mkdir -p $(BENCHDIR)
 	$(GO) run ./bench/cq -dir $(BENCHDIR) $(BENCHFLAGS)
 
+.PHONY: bench-cq-chart
+bench-cq-chart: setup ## draw docs/many-queues.svg from bench/results/cq.jsonl
+	cd bench/chart && GOWORK=off $(GO) test . && GOWORK=off $(GO) run . -in ../results/cq.jsonl -svg ../../docs/many-queues.svg
+
 # ---- keeping it tidy --------------------------------------------------------------------------
 
 # Linters have their own module, so that ours stays small; built once for each tools/go.sum.
@@ -137,6 +141,7 @@ vuln: rocksdb tools ## known vulnerabilities in what we call
 tidy-check: setup ## go.mod and go.sum are as go mod tidy leaves them
 	GOWORK=off $(GO) mod tidy -diff
 	cd tools && GOWORK=off $(GO) mod tidy -diff
+	cd bench/chart && GOWORK=off $(GO) mod tidy -diff
 
 .PHONY: check-clean
 check-clean: ## nothing in the work tree is changed or untracked
