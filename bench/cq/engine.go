@@ -35,11 +35,7 @@ func openQueues(e engine, dir string) (cq.Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	kind := cq.KindRocks
-	if e == combineFile {
-		kind = cq.KindFile
-	}
-	c, err := combine.New(f, r, combine.Options{Preferred: kind, Authority: kind})
+	c, err := combine.New(f, r, combine.Options{Preferred: cq.KindRocks, Authority: cq.KindRocks})
 	if err != nil {
 		return nil, errors.Join(err, r.Close(), f.Close())
 	}

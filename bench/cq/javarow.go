@@ -18,13 +18,10 @@ const javaHeap = "2g"
 
 // javaMode returns the words that say the same as the engine: where queues are kept, read, and get their offsets.
 func javaMode(e engine) (mode, prefer, assign string) {
-	switch e {
-	case fileQueues, rocksQueues:
-		return string(e), "file", "file"
-	case combineFile:
-		return "combine", "file", "file"
+	if e == combineRocks {
+		return "combine", "rocks", "rocks"
 	}
-	return "combine", "rocks", "rocks"
+	return string(e), "file", "file"
 }
 
 // measureJava has RocketMQ do what wholeStore does.

@@ -100,13 +100,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 			return err
 		}
 	}
-	b.rows = slices.DeleteFunc(chosen(rows(b.sizes), pick, *withJava), func(r row) bool {
-		_, err := options(r.engine)
-		if err != nil {
-			fmt.Fprintf(w, "no row %s: %v\n", r.name, err)
-		}
-		return err != nil
-	})
+	b.rows = chosen(rows(b.sizes), pick, *withJava)
 	b.memory = func() (calibrate.Copy, error) { return calibrate.Memory(b.dir, memoryTime) }
 	b.sync = syscall.Sync
 	b.child = b.process

@@ -50,7 +50,7 @@ var profiles = map[string]sizes{
 	},
 	"default": {
 		Units: 4_000_000, ManyUnits: 2_000_000, FileUnits: 20_000_000, ReadUnits: 1_000_000, Reads: 50_000, Messages: 1_000_000, Queues: 10_000, Samples: 20_000, Warmup: 200_000,
-		Paced: 8 * time.Second, Sustained: 5 * time.Second, RocksQueues: []int{1000, 10_000, 100_000}, FileQueues: []int{1000, 10_000, 100_000},
+		Paced: 5 * time.Second, Sustained: 5 * time.Second, RocksQueues: []int{1000, 10_000, 100_000}, FileQueues: []int{1000, 10_000, 100_000},
 	},
 	"full": {
 		Units: 20_000_000, ManyUnits: 10_000_000, FileUnits: 50_000_000, ReadUnits: 10_000_000, Reads: 100_000, Messages: 1_000_000, Big: 10_000_000, Queues: 10_000, Samples: 20_000,
@@ -61,12 +61,11 @@ var profiles = map[string]sizes{
 // engine is where consume queues are kept.
 type engine string
 
-// The engines. Of combineRocks the RocksDB side is read and has authority, of combineFile the file side.
+// The engines. Of combineRocks the RocksDB side is read and has authority.
 const (
 	fileQueues   engine = "file"
 	rocksQueues  engine = "rocks"
 	combineRocks engine = "combine"
-	combineFile  engine = "combine-file"
 )
 
 var engines = []engine{fileQueues, rocksQueues, combineRocks}
@@ -111,7 +110,7 @@ func rows(s sizes) []row {
 		pair(string(e), e, 8, s.Messages, false)
 	}
 	for _, e := range engines {
-		pair("many-"+string(e), e, s.Queues, 10*s.Queues, false)
+		pair("many-"+string(e), e, s.Queues, 10*s.Queues, true)
 	}
 	if s.Big > 0 {
 		for _, e := range engines[1:] {

@@ -19,37 +19,21 @@ import (
 const bodyBytes = 1024
 
 // options are those of a store with its queues kept as the engine says.
-func options(e engine) (store.Options, error) {
+func options(e engine) store.Options {
 	o := store.DefaultOptions()
 	switch e {
 	case rocksQueues:
 		o.StoreType = store.StoreTypeRocksDB
 	case combineRocks:
-		return combined(store.StoreTypeRocksDB)
-	case combineFile:
-		return combined(store.StoreTypeFile)
+		o.RocksdbCQDoubleWriteEnable = true
+		o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = store.StoreTypeRocksDB, store.StoreTypeRocksDB
 	}
-	return o, nil
-}
-
-// combined are the options of a store with both kinds of queue, read from kind and with its offsets.
-func combined(kind store.StoreType) (store.Options, error) {
-	o, notes, err := store.ParseOptions(map[string]string{
-		"rocksdbCQDoubleWriteEnable": "true", "combineCQPreferCQType": string(kind), "combineAssignOffsetCQType": string(kind),
-	})
-	if err == nil && len(notes) > 0 {
-		err = fmt.Errorf("options of the combined store: %s", notes[0])
-	}
-	return o, err
+	return o
 }
 
 // withStore uses a store and closes it.
 func withStore(e engine, root string, use func(*store.Store) error) error {
-	o, err := options(e)
-	if err != nil {
-		return err
-	}
-	s, err := store.Open(root, o)
+	s, err := store.Open(root, options(e))
 	if err != nil {
 		return err
 	}
