@@ -259,7 +259,7 @@ func PlanReset(ctx context.Context, v *store.View, sources []*Source, t Target, 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := w.reset(ctx, k, t, timeMs); err != nil {
+		if err := w.reset(k, t, timeMs); err != nil {
 			return nil, err
 		}
 	}
@@ -282,7 +282,7 @@ func (w *planner) resetKeys(t Target) []Key {
 	return sel.pick(all)
 }
 
-func (w *planner) reset(ctx context.Context, k Key, t Target, timeMs int64) error {
+func (w *planner) reset(k Key, t Target, timeMs int64) error {
 	b, ok := w.bounds(k)
 	if !ok {
 		return nil
@@ -296,7 +296,7 @@ func (w *planner) reset(ctx context.Context, k Key, t Target, timeMs int64) erro
 		c.To = b.Max
 	case ToTime:
 		var err error
-		if c.To, err = w.q.byTime(ctx, k.Queue(), b, timeMs); err != nil {
+		if c.To, err = w.q.byTime(k.Queue(), timeMs); err != nil {
 			return err
 		}
 	case ToBounds:

@@ -115,7 +115,7 @@ func TestByTimeStepsOverHoles(t *testing.T) {
 		if !ok {
 			continue
 		}
-		got, err := q.byTime(t.Context(), k, b, ms)
+		got, err := q.byTime(k, ms)
 		require.NoError(t, err)
 		require.Equal(t, at, got)
 	}

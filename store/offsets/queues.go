@@ -1,7 +1,6 @@
 package offsets
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sort"
@@ -81,46 +80,13 @@ func (q *queues) storeTime(k cq.Key, slot int64) (ms int64, ok bool, err error) 
 	return ms, true, nil
 }
 
-// maxHoles is how many slots without a message a search steps over at one place.
-const maxHoles = 1024
-
-// byTime returns the first slot of [b.Min, b.Max) whose message was stored at or after ms, b.Max when there is none. It
-// halves, so it reads about 40 messages however long the queue is; where the clock of the broker went back, messages
-// around that place may be missed, as they are by RocketMQ's own search. Slots without a message are stepped over.
-func (q *queues) byTime(ctx context.Context, k cq.Key, b cq.Bounds, ms int64) (int64, error) {
-	low, high := b.Min, b.Max
-	for low < high {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		mid := low + (high-low)/2
-		at, t, ok := mid, int64(0), false
-		for ; at < high && at-mid < maxHoles; at++ {
-			var err error
-			if t, ok, err = q.storeTime(k, at); err != nil {
-				return 0, err
-			}
-			if ok {
-				break
-			}
-		}
-		switch {
-		case !ok && at < high:
-			return 0, fmt.Errorf("search queue %s by time: slots %d to %d hold no message", k, mid, at-1)
-		case !ok || t >= ms:
-			high = mid
-		default:
-			low = at + 1
-		}
+// byTime returns the first slot of a queue whose message was stored at or after ms, its max when there is none (cq.OffsetByTime).
+func (q *queues) byTime(k cq.Key, ms int64) (int64, error) {
+	at, ok, err := q.v.OffsetByTime(k, ms, cq.BoundaryLower)
+	if err == nil && !ok {
+		err = fmt.Errorf("search queue %s by time: it is not there any more", k)
 	}
-	// Holes below the slot found belong to it: go up to the message.
-	for low < b.Max {
-		if _, ok, err := q.storeTime(k, low); err != nil || ok {
-			return low, err
-		}
-		low++
-	}
-	return low, nil
+	return at, err
 }
 
 // Retry is the state of a group's retry queues: what the group failed to consume, and has not got again, is there.
