@@ -151,10 +151,8 @@ func (r *recovery) run() error {
 	if _, err := markAbort(mmap.OS, r.layout.AbortPath()); err != nil {
 		return err
 	}
-	for i, kind := range r.kinds {
-		if err := r.views(kind, i == len(r.kinds)-1); err != nil {
-			return err
-		}
+	if err := r.views(); err != nil {
+		return err
 	}
 	return r.finish()
 }

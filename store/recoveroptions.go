@@ -60,13 +60,13 @@ func (r *recovery) sides() error {
 		hasFile, hasRocks = true, true
 	case "":
 		if !hasFile && !hasRocks {
-			hasFile = r.base.StoreType == StoreTypeFile
-			hasRocks = !hasFile
+			hasFile, hasRocks = r.base.sides()
 			r.note("there are no consume queues: they are built from the log, of store type %s", r.base.StoreType)
 		}
 	default:
 		return fmt.Errorf("recover store %s: no kind of queues %q", r.layout.Root, r.o.Kind)
 	}
+	r.base.RocksdbCQDoubleWriteEnable = false // each side is spoken of by itself
 	if hasFile {
 		r.kinds, r.rep.Sides = append(r.kinds, StoreTypeFile), append(r.rep.Sides, string(cq.KindFile))
 	}

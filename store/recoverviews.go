@@ -16,11 +16,11 @@ import (
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
-// views opens the store with the queues of one side, which brings them and, with the last side, the index to the end of the log, and closes it. The mark stays.
-func (r *recovery) views(kind StoreType, last bool) error {
+// views opens the store, which brings its queues and the index to the end of the log, and closes it. The mark stays.
+func (r *recovery) views() error {
 	o := r.base
-	o.StoreType = kind
-	o.MessageIndexEnable = o.MessageIndexEnable && last // once
+	o.StoreType, o.RocksdbCQDoubleWriteEnable = r.kinds[0], len(r.kinds) > 1 // both at once, and compared with one another
+	o.CombineCQLoadingCQTypes = DefaultOptions().CombineCQLoadingCQTypes
 	s := newStore(o)
 	s.layout, s.keepAbort, s.waits, s.onProgress = r.layout, true, true, r.o.Progress
 	if err := s.load(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -27,7 +28,10 @@ type sides struct {
 	failed atomic.Pointer[error]  // why the filling has ended
 
 	mending sync.Mutex
-	gaveUp  map[cq.Key]struct{} // queues that differ after they were built again; guarded by mending
+	gaveUp  struct { // queues that differ after they were built again
+		sync.Mutex
+		keys [len(combinedKinds)]map[cq.Key]struct{}
+	}
 }
 
 // openSides opens both sides.
@@ -43,7 +47,7 @@ func openSides(v *views, minPhy int64) (_ *sides, err error) {
 	}
 	preferred, _ := o.CombineCQPreferCQType.queueKind()
 	authority, _ := o.CombineAssignOffsetCQType.queueKind()
-	d := &sides{v: v, gaveUp: make(map[cq.Key]struct{})}
+	d := &sides{v: v}
 	d.store, err = combine.New(f, r, combine.Options{
 		Preferred: preferred, Authority: authority, LightInRocks: !v.s.filesHaveLight(), Logger: v.s.o.Logger,
 		OnDiverged: func(combine.Divergence) { v.kickMending() },
@@ -54,7 +58,7 @@ func openSides(v *views, minPhy int64) (_ *sides, err error) {
 	return d, nil
 }
 
-// sideKindsOf are the sides of a combined store.
+// combinedKinds are the sides of a combined store.
 var combinedKinds = [...]cq.Kind{cq.KindFile, cq.KindRocks}
 
 func (d *sides) side(kind cq.Kind) cq.Store {
@@ -213,14 +217,44 @@ func (d *sides) lacking() error {
 	return errors.Join(d.lacks(cq.KindFile), d.lacks(cq.KindRocks))
 }
 
-// diverged returns how many queues lack something on that side.
+// diverged returns how many queues lack something on that side that can be built again.
 func (d *sides) diverged(kind cq.Kind) (n int) {
 	for _, one := range d.store.Diverged() {
-		if one.Side == kind {
+		if one.Side == kind && !d.hasGivenUp(kind, one.Key) {
 			n++
 		}
 	}
 	return n
+}
+
+func indexOf(kind cq.Kind) int { return slices.Index(combinedKinds[:], kind) }
+
+// giveUp leaves a queue as it is on a side.
+func (d *sides) giveUp(kind cq.Kind, k cq.Key) {
+	d.gaveUp.Lock()
+	defer d.gaveUp.Unlock()
+	m := &d.gaveUp.keys[indexOf(kind)]
+	if *m == nil {
+		*m = make(map[cq.Key]struct{})
+	}
+	(*m)[k] = struct{}{}
+}
+
+func (d *sides) hasGivenUp(kind cq.Kind, k cq.Key) bool {
+	d.gaveUp.Lock()
+	defer d.gaveUp.Unlock()
+	_, ok := d.gaveUp.keys[indexOf(kind)][k]
+	return ok
+}
+
+// differ returns how many queues were given up on that side.
+func (d *sides) differ(kind cq.Kind) int {
+	if d == nil {
+		return 0
+	}
+	d.gaveUp.Lock()
+	defer d.gaveUp.Unlock()
+	return len(d.gaveUp.keys[indexOf(kind)])
 }
 
 // marks adds how far each side is.
@@ -228,7 +262,7 @@ func (d *sides) marks(m map[string]ViewMark, both ViewMark) {
 	for _, kind := range combinedKinds {
 		mark := both
 		accepted, readable, durable := d.side(kind).Progress()
-		mark.Durable, mark.Broken = durable, d.diverged(kind)
+		mark.Durable, mark.Broken, mark.Differ = durable, d.diverged(kind), d.differ(kind)
 		if readable < accepted {
 			mark.Dispatched = min(mark.Dispatched, readable)
 		}

@@ -303,3 +303,54 @@ func TestF37CheckpointSpeaksOfFilesAlone(t *testing.T) {
 	require.Equal(t, before.LogicsPhysicalOffset, after.LogicsPhysicalOffset)
 	require.Greater(t, after.LogFlushedOffset, before.LogFlushedOffset)
 }
+
+// A queue that was built again and then is not what the other side has stays as it is: it is told, read from the other side, and holds up nothing.
+func TestSidesThatDifferAreLeftAlone(t *testing.T) {
+	o := combineOptions()
+	root := t.TempDir()
+	s := openCombined(t, root, o)
+	putSome(t, s, 30)
+	awaitSides(t, s)
+	k := cq.Key{Topic: "T", QueueID: 1}
+	s.views.view.mu.Lock()
+	rocks := s.views.sides.side(cq.KindRocks)
+	q, _ := rocks.Queue(k)
+	batch := make([]cq.Entry, 30)
+	for i := range batch {
+		var u [1]cq.Unit
+		_, err := q.Read(int64(i), u[:])
+		require.NoError(t, err)
+		if i == 7 {
+			u[0].TagsCode++
+		}
+		batch[i] = cq.Entry{Key: k, QueueOffset: int64(i), Unit: u[0]}
+	}
+	require.NoError(t, rocks.(cq.Dropper).DropQueue(t.Context(), k))
+	require.NoError(t, rocks.Append(t.Context(), batch))
+	require.NoError(t, s.views.sides.side(cq.KindFile).(cq.Dropper).DropQueue(t.Context(), k))
+	s.views.view.mu.Unlock()
+	require.NoError(t, s.Close())
+
+	for range 2 {
+		s = openCombined(t, root, o)
+		putSome(t, s, 1)
+		awaitSides(t, s)
+		require.NoError(t, s.views.flush(t.Context()))
+		require.Empty(t, s.needed(0))
+		require.Equal(t, s.NextOffset("T", 0), int64(len(readAll(t, s, "T", 1))))
+		require.NoError(t, s.Close())
+	}
+}
+
+// Differ tells of it.
+func TestWatermarksCountSidesThatDiffer(t *testing.T) {
+	s := openCombined(t, t.TempDir(), combineOptions())
+	defer s.Close()
+	putSome(t, s, 3)
+	awaitSides(t, s)
+	s.views.sides.giveUp(cq.KindFile, cq.Key{Topic: "T"})
+	m := s.Watermarks().Views
+	require.Equal(t, 1, m["file queues"].Differ)
+	require.Zero(t, m["rocks queues"].Differ)
+	require.Equal(t, m["combine queues"].Dispatched, m["rocks queues"].Dispatched)
+}

@@ -99,7 +99,7 @@ func (d *sides) mend(ctx context.Context) error {
 	for _, kind := range combinedKinds {
 		var keys []cq.Key
 		for _, one := range d.store.Diverged() {
-			if _, tried := d.gaveUp[one.Key]; one.Side == kind && !tried {
+			if one.Side == kind && !d.hasGivenUp(kind, one.Key) {
 				keys = append(keys, one.Key)
 			}
 		}
@@ -148,18 +148,25 @@ func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error
 	}
 	rest := d.filler(kind) // what was dispatched while units were compared
 	rest.from = at
+	later := make(map[cq.Key]error) // queues that lack their beginning on the other side
 	for _, k := range keys {
-		ok, err := d.same(ctx, kind, k)
+		ok, lacks, err := d.same(ctx, kind, k)
 		if err != nil {
 			return err
 		}
 		if ok {
 			rest.keys[k] = true // it has its beginning
 		}
+		if lacks != nil {
+			later[k] = lacks
+		}
 	}
 	rest.done = func() error {
 		for k := range rest.keys {
 			d.store.Heal(kind, k)
+		}
+		for k, err := range later {
+			d.store.MarkDiverged(otherKind(kind), k, err)
 		}
 		return nil
 	}
@@ -205,28 +212,38 @@ func (d *sides) adopt(ctx context.Context, kind cq.Kind, k cq.Key) error {
 }
 
 // same tells whether the units of a queue that was built again are those of the other side. One that differs is left as it is, and not tried again: which of them is right
-// is for an operator to say.
-func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (bool, error) {
+// is for an operator to say. One that begins later on the other side lacks something there, which is what lacks says.
+func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (ok bool, lacks, err error) {
 	other := otherKind(kind)
 	if len(d.responsible(k)) == 1 || d.store.Failure(other) != nil || d.store.IsDiverged(other, k) {
-		return true, nil // there is nothing to compare with
+		return true, nil, nil // there is nothing to compare with
 	}
 	verdict, err := d.store.Verify(ctx, k, combine.Units)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
+	at := indexOf(kind)
+	earlier := verdict.Present[0] && verdict.Present[1] && verdict.Bounds[at].Min < verdict.Bounds[1-at].Min
 	var what []error
 	for _, one := range verdict.Differences {
-		if one.What == "max" || one.What == "last phy" { // dispatch goes on
+		switch one.What {
+		case "max", "last phy": // dispatch goes on
 			continue
+		case "min", "min phy":
+			if earlier { // it is the other that lacks something
+				continue
+			}
 		}
 		what = append(what, errors.New(one.String()))
 	}
 	if len(what) == 0 {
-		return true, nil
+		if earlier {
+			lacks = fmt.Errorf("%w: at slot %d, not %d", errHistory, verdict.Bounds[1-at].Min, verdict.Bounds[at].Min)
+		}
+		return true, lacks, nil
 	}
-	d.gaveUp[k] = struct{}{}
+	d.giveUp(kind, k)
 	d.v.s.logger.Error("a queue that was built again from the log differs from the other side, and stays as it is", slog.String("kind", string(kind)),
 		slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", errors.Join(what[:min(len(what), 3)]...)))
-	return false, nil
+	return false, nil, nil
 }

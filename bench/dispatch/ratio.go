@@ -28,6 +28,9 @@ func ratios() []ratio {
 		{"dispatch_file_of_copy", ">=", 0.4, ofCopy("catchup-file")},
 		{"dispatch_file_index_of_copy", ">=", 0.2, ofCopy("catchup-file-index")},
 		{"dispatch_file_1000_of_copy", ">=", 0.1, ofCopy("catchup-file-1000")},
+		{"dispatch_combine_of_copy", ">=", 0.18, ofCopy("catchup-combine")},
+		{"dispatch_combine_1000_of_copy", ">=", 0.1, ofCopy("catchup-combine-1000")},
+		{"dispatch_combine_100000_of_copy", ">=", 0.1, ofCopy("catchup-combine-100000")},
 		{"dispatch_rocks_of_copy", ">=", 0.18, ofCopy("catchup-rocks")},
 		{"dispatch_rocks_1000_of_copy", ">=", 0.1, ofCopy("catchup-rocks-1000")},
 		{"dispatch_rocks_100000_of_copy", ">=", 0.1, ofCopy("catchup-rocks-100000")},
@@ -38,6 +41,7 @@ func ratios() []ratio {
 		{"scan_of_read", ">=", 0.8, of(bytesRate("scan"), bytesRate("read"))},
 		{"idle_cpu", "<=", 0.01, field("idle-file", func(x result) float64 { return x.CPUShare })},
 		{"lag_file_growth", "<=", 0.01, field("lag-file", func(x result) float64 { return x.Slope })},
+		{"lag_combine_growth", "<=", 0.01, field("lag-combine", func(x result) float64 { return x.Slope })},
 		{"lag_rocks_growth", "<=", 0.01, field("lag-rocks", func(x result) float64 { return x.Slope })},
 	}
 }

@@ -14,6 +14,7 @@ type row struct {
 	name    string
 	shape   shape
 	kind    store.StoreType
+	both    bool // files and RocksDB
 	index   bool
 	java    bool
 	measure func(ctx context.Context, b *bench, r row, root string) (result, error)
@@ -53,9 +54,12 @@ func rows() []row {
 		{name: "catchup-file", shape: eight, kind: file, measure: catchUp},
 		{name: "catchup-file-index", shape: eight, kind: file, index: true, measure: catchUp},
 		{name: "catchup-rocks", shape: eight, kind: rocks, measure: catchUp},
+		{name: "catchup-combine", shape: eight, kind: file, both: true, measure: catchUp},
 		{name: "catchup-file-1000", shape: kilo, kind: file, measure: catchUp},
 		{name: "catchup-rocks-1000", shape: kilo, kind: rocks, measure: catchUp},
+		{name: "catchup-combine-1000", shape: kilo, kind: file, both: true, measure: catchUp},
 		{name: "catchup-rocks-100000", shape: lakh, kind: rocks, measure: catchUp},
+		{name: "catchup-combine-100000", shape: lakh, kind: file, both: true, measure: catchUp},
 		{name: "rebuild-file", shape: eight, kind: file, index: true, measure: rebuild},
 		{name: "java-rebuild-file", shape: eight, kind: file, java: true, measure: javaRebuild},
 		{name: "rebuild-rocks", shape: eight, kind: rocks, index: true, measure: rebuild},
@@ -68,6 +72,7 @@ func rows() []row {
 		{name: "scan", shape: restart, kind: rocks, measure: scan},
 		{name: "idle-file", shape: none, kind: file, index: true, measure: idle},
 		{name: "lag-file", shape: none, kind: file, index: true, measure: lag},
+		{name: "lag-combine", shape: none, kind: file, both: true, index: true, measure: lag},
 		{name: "lag-rocks", shape: none, kind: rocks, index: true, measure: lag},
 	}
 }
