@@ -25,7 +25,11 @@ func TestRecoverEqualsWhatRocketMQRead(t *testing.T) {
 			require.Zero(t, r.Code, r.Stdout+r.Stderr)
 			require.NoFileExists(t, filepath.Join(dir, "abort"))
 			for _, kind := range []string{golden.File, golden.Rocks} {
-				want, has := golden.ExpectedDump(t, name, kind)
+				expect := kind
+				if name == "combine-upgrade" { // RocketMQ left its RocksDB without the messages from before dual write; recovery gives it what the files have (F14)
+					expect = golden.File
+				}
+				want, has := golden.ExpectedDump(t, name, expect)
 				if !has {
 					continue
 				}
