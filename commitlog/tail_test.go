@@ -2,7 +2,9 @@ package commitlog
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +19,7 @@ func TestTailFollowsWhatIsConfirmed(t *testing.T) {
 			require.NoError(t, err)
 			const n = 300
 			got := make(chan []int64, 1)
+			var seen atomic.Int64
 			go func() {
 				var offsets []int64
 				var from int64
@@ -36,6 +39,7 @@ func TestTailFollowsWhatIsConfirmed(t *testing.T) {
 							panic(err)
 						}
 						offsets = append(offsets, r.QueueOffset)
+						seen.Add(1)
 						from += int64(r.TotalSize)
 						b = b[r.TotalSize:]
 					}
@@ -47,6 +51,7 @@ func TestTailFollowsWhatIsConfirmed(t *testing.T) {
 				_, err := appendMessage(w, queueMessage(1, int64(i)))
 				require.NoError(t, err)
 			}
+			require.Eventually(t, func() bool { return seen.Load() == n }, 10*time.Second, time.Millisecond) // Close takes the files away
 			require.NoError(t, w.Close())
 			offsets := <-got
 			require.Len(t, offsets, n)
