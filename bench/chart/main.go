@@ -117,7 +117,7 @@ func read(r io.Reader) (map[string]curve, error) {
 type panel struct{ title, figure string }
 
 var panels = [][]panel{
-	{{"memory after ten units each (RssAnon, MiB)", "appendMiB"}, {"memory once opened again (RssAnon, MiB)", "openMiB"}},
+	{{"memory after ten units each (RssAnon, MiB)", "appendMiB"}, {"memory, opened again, all ends known (RssAnon, MiB)", "endsMiB"}},
 	{{"disk once closed (MiB)", "closedDiskMiB"}, {"opened, the ends of all queues known (ms)", "endsMillis"}},
 	{{"first unit of each queue (units/s)", "makePerSecond"}, {"nine more (units/s)", "appendPerSecond"}},
 	{{"10 units of a queue at random (reads/s)", "readPerSecond"}, {"memory after these reads (RssAnon, MiB)", "readMiB"}},

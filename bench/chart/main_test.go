@@ -15,7 +15,7 @@ const raw = `{"row":"machine"}
 `
 
 func rawText() string {
-	return strings.ReplaceAll(raw, "FIGURES", `{"appendMiB":1,"openMiB":2,"closedDiskMiB":3,"endsMillis":4,"makePerSecond":5,"appendPerSecond":6,"readPerSecond":7,"readMiB":8}`)
+	return strings.ReplaceAll(raw, "FIGURES", `{"appendMiB":1,"endsMiB":2,"closedDiskMiB":3,"endsMillis":4,"makePerSecond":5,"appendPerSecond":6,"readPerSecond":7,"readMiB":8}`)
 }
 
 // The newest line of each number counts, and points come in order.
@@ -70,7 +70,7 @@ func TestDraw(t *testing.T) {
 	if err := os.WriteFile(in, []byte(`{"row":"queues-file-10","queues":10,"figures":{"appendMiB":9}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(in, svg, ""); err == nil || !strings.Contains(err.Error(), "openMiB") {
+	if err := run(in, svg, ""); err == nil || !strings.Contains(err.Error(), "endsMiB") {
 		t.Errorf("figures are missing: %v", err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // tiny sizes; nothing is measured with them.
 var tiny = sizes{
 	Units: 5000, ManyUnits: 1000, FileUnits: 10_000, ReadUnits: 4000, Reads: 50, Messages: 200, Big: 100, Queues: 200, Samples: 20,
-	Paced: 50 * time.Millisecond, Sustained: 100 * time.Millisecond, RocksQueues: []int{20}, FileQueues: []int{20},
+	Paced: 50 * time.Millisecond, Sustained: 100 * time.Millisecond, Point: time.Hour, RocksQueues: []int{20}, FileQueues: []int{20},
 }
 
 // supported tells whether a row can be run here.
@@ -94,6 +94,23 @@ func TestRepetitions(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// A point of a curve that would take too long is left out.
+func TestTooLong(t *testing.T) {
+	var out bytes.Buffer
+	b := &bench{
+		w: &out, dir: t.TempDir(), reps: 1, sizes: sizes{Point: time.Nanosecond},
+		rows: []row{{name: "a", curve: true, engine: fileQueues}, {name: "b", curve: true, engine: fileQueues}, {name: "c", curve: true, engine: rocksQueues}, {name: "d", engine: fileQueues}},
+		sync: func() {}, memory: func() (calibrate.Copy, error) { return calibrate.Copy{}, nil },
+		child: func(context.Context, row, string) (figures, error) { return figures{}, nil },
+	}
+	_, err := b.run(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, out.String(), "no row b: the one before took 0 s\n")
+	for _, name := range []string{"a", "c", "d"} {
+		require.Contains(t, out.String(), "1 "+name+" ")
+	}
 }
 
 // A row that lacks a unit, or has another one, is no measurement.

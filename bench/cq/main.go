@@ -50,6 +50,7 @@ type bench struct {
 	sizes     sizes
 	reps      int
 	rows      []row
+	curve     map[engine]time.Duration // what the last point took
 	memory    func() (calibrate.Copy, error)
 	sync      func()                                                        // writes back what the whole machine has
 	child     func(ctx context.Context, r row, dir string) (figures, error) // runs a row of ours in a process of its own
@@ -132,6 +133,7 @@ func (b *bench) run(ctx context.Context) (missed int, err error) {
 	if err := calibrate.AppendJSON(b.out, record{Time: time.Now().UTC(), Profile: b.profile, Row: "machine", Machine: m, Sizes: &b.sizes}); err != nil {
 		return 0, err
 	}
+	b.curve = map[engine]time.Duration{}
 	var all []repetition
 	for n := range b.reps {
 		rep, err := b.repeat(ctx, n+1)
@@ -154,6 +156,10 @@ func (b *bench) repeat(ctx context.Context, n int) (repetition, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if b.tooLong(r) {
+			fmt.Fprintf(b.w, "no row %s: the one before took %.0f s\n", r.name, b.curve[r.engine].Seconds())
+			continue
+		}
 		b.sync()
 		before, err := b.memory()
 		if err != nil {
@@ -165,6 +171,9 @@ func (b *bench) repeat(ctx context.Context, n int) (repetition, error) {
 			return nil, fmt.Errorf("row %s: %w", r.name, err)
 		}
 		took := time.Since(start)
+		if r.curve {
+			b.curve[r.engine] = took
+		}
 		after, err := b.memory()
 		if err != nil {
 			return nil, err
@@ -180,6 +189,9 @@ func (b *bench) repeat(ctx context.Context, n int) (repetition, error) {
 	}
 	return rep, nil
 }
+
+// tooLong tells whether a point of a curve is left out, as the one before, of a tenth of its queues, took so long.
+func (b *bench) tooLong(r row) bool { return r.curve && 10*b.curve[r.engine] > b.sizes.Point }
 
 // measure runs a row in a directory of its own.
 func (b *bench) measure(ctx context.Context, r row) (x figures, err error) {

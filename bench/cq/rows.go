@@ -39,6 +39,7 @@ type sizes struct {
 	Warmup      int           `json:"warmup"`      // puts of Java before its clock starts
 	Paced       time.Duration `json:"paced"`       // of the row at 100,000 messages/s
 	Sustained   time.Duration `json:"sustained"`   // of the rows at full rate
+	Point       time.Duration `json:"point"`       // that a point of a curve may take, to judge by the one before
 	RocksQueues []int         `json:"rocksQueues"` // points of the curve
 	FileQueues  []int         `json:"fileQueues"`
 }
@@ -46,15 +47,15 @@ type sizes struct {
 var profiles = map[string]sizes{
 	"quick": {
 		Units: 1_000_000, ManyUnits: 500_000, FileUnits: 5_000_000, ReadUnits: 400_000, Reads: 20_000, Messages: 200_000, Queues: 2_000, Samples: 5_000, Warmup: 100_000,
-		Paced: 3 * time.Second, Sustained: 3 * time.Second, RocksQueues: []int{1000, 10_000}, FileQueues: []int{1000, 10_000},
+		Paced: 3 * time.Second, Sustained: 3 * time.Second, Point: 20 * time.Second, RocksQueues: []int{1000, 10_000}, FileQueues: []int{1000, 10_000},
 	},
 	"default": {
 		Units: 4_000_000, ManyUnits: 2_000_000, FileUnits: 20_000_000, ReadUnits: 1_000_000, Reads: 50_000, Messages: 1_000_000, Queues: 10_000, Samples: 20_000, Warmup: 200_000,
-		Paced: 5 * time.Second, Sustained: 5 * time.Second, RocksQueues: []int{1000, 10_000, 100_000}, FileQueues: []int{1000, 10_000, 100_000},
+		Paced: 5 * time.Second, Sustained: 5 * time.Second, Point: time.Minute, RocksQueues: []int{1000, 10_000, 100_000}, FileQueues: []int{1000, 10_000, 100_000},
 	},
 	"full": {
 		Units: 20_000_000, ManyUnits: 10_000_000, FileUnits: 50_000_000, ReadUnits: 10_000_000, Reads: 100_000, Messages: 1_000_000, Big: 10_000_000, Queues: 10_000, Samples: 20_000,
-		Warmup: 200_000, Paced: 60 * time.Second, Sustained: 20 * time.Second, RocksQueues: []int{1000, 10_000, 100_000, 1_000_000}, FileQueues: []int{1000, 10_000, 100_000},
+		Warmup: 200_000, Paced: 60 * time.Second, Sustained: 20 * time.Second, Point: time.Hour, RocksQueues: []int{1000, 10_000, 100_000, 1_000_000}, FileQueues: []int{1000, 10_000, 100_000},
 	},
 }
 
@@ -77,6 +78,7 @@ type row struct {
 	queues   int
 	messages int // of a store
 	once     bool
+	curve    bool // a point of it
 	java     bool
 	// measure makes what it needs in dir, which is not there yet, and checks afterwards that all of it arrived. nil for Java.
 	measure func(ctx context.Context, r row, s sizes, dir string) (figures, error)
@@ -118,10 +120,10 @@ func rows(s sizes) []row {
 		}
 	}
 	for _, n := range s.RocksQueues {
-		all = append(all, row{name: fmt.Sprintf("queues-rocks-%d", n), engine: rocksQueues, queues: n, once: true, measure: manyQueues})
+		all = append(all, row{name: fmt.Sprintf("queues-rocks-%d", n), engine: rocksQueues, queues: n, once: true, curve: true, measure: manyQueues})
 	}
 	for _, n := range s.FileQueues {
-		all = append(all, row{name: fmt.Sprintf("queues-file-%d", n), engine: fileQueues, queues: n, once: true, measure: manyQueues})
+		all = append(all, row{name: fmt.Sprintf("queues-file-%d", n), engine: fileQueues, queues: n, once: true, curve: true, measure: manyQueues})
 	}
 	return all
 }
