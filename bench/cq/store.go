@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"path/filepath"
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
@@ -173,11 +172,11 @@ func wholeStore(ctx context.Context, r row, s sizes, dir string) (figures, error
 		x["readyMillis"] = millis(time.Since(start))
 		p := newProducer(st, r.queues, 0)
 		p.next = r.messages
-		return errors.Join(p.check(), readStore(p, s, x))
+		return errors.Join(p.check(), readStore(p, s, x), searchTimes(p, s, x))
 	}); err != nil {
 		return nil, err
 	}
-	return x, searchTimes(r, s, dir, x)
+	return x, nil
 }
 
 // reader copies each message out of the log, as one that sends it does.
@@ -246,37 +245,23 @@ func readStore(p *producer, s sizes, x figures) error {
 	return nil
 }
 
-// searchTimes measures searches of random store times, in a view of the closed store.
-func searchTimes(r row, s sizes, dir string, x figures) (err error) {
-	kind := cq.KindFile
-	if r.engine == rocksQueues || r.engine == combineRocks {
-		kind = cq.KindRocks
-	}
-	v, err := store.OpenView(filepath.Clean(dir), store.ViewOptions{Kind: kind})
+// searchTimes measures searches of random store times.
+func searchTimes(p *producer, s sizes, x figures) error {
+	k, count := p.key(0), int64((p.next+p.queues-1)/p.queues)
+	first, err := p.s.StoreTime(k.Topic, k.QueueID, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, v.Close()) }()
-	p := newProducer(nil, r.queues, 0)
-	ends := make([]end, r.queues)
-	for i := range ends {
-		q, ok := v.Queues.Queue(p.key(i))
-		if !ok {
-			return fmt.Errorf("%s is not there", p.key(i))
-		}
-		ends[i] = end{Queue: q}
-	}
-	stored := func(u cq.Unit) (int64, error) { return v.Log.StoreTimestamp(u.PhyOffset, u.Size) }
-	first, last, err := storeTimes(ends[0], stored)
+	last, err := p.s.StoreTime(k.Topic, k.QueueID, count-1)
 	if err != nil {
 		return err
 	}
 	for range 2 {
 		lat := calibrate.NewLatency()
 		for range s.Samples {
-			q, at := ends[rand.IntN(len(ends))], first+rand.Int64N(max(1, last-first))
+			k, at := p.key(rand.IntN(p.queues)), first+rand.Int64N(max(1, last-first))
 			start := time.Now()
-			if _, err := cq.OffsetByTime(q, at, cq.BoundaryLower, stored); err != nil {
+			if _, err := p.s.OffsetByTime(k.Topic, k.QueueID, at, cq.BoundaryLower); err != nil {
 				return err
 			}
 			lat.Record(time.Since(start))
@@ -284,24 +269,4 @@ func searchTimes(r row, s sizes, dir string, x figures) (err error) {
 		x["timeP50Micros"], x["timeP99Micros"] = micros(lat.Summary().P50), micros(lat.Summary().P99)
 	}
 	return nil
-}
-
-// storeTimes returns the store times of the first and the last message of a queue.
-func storeTimes(q cq.Queue, stored func(cq.Unit) (int64, error)) (first, last int64, err error) {
-	b, err := q.Bounds()
-	if err != nil {
-		return 0, 0, err
-	}
-	var u [2]cq.Unit
-	if _, err := q.Read(b.Min, u[:1]); err != nil {
-		return 0, 0, err
-	}
-	if _, err := q.Read(b.Max-1, u[1:]); err != nil {
-		return 0, 0, err
-	}
-	if first, err = stored(u[0]); err != nil {
-		return 0, 0, err
-	}
-	last, err = stored(u[1])
-	return first, last, err
 }
