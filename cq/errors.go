@@ -64,7 +64,22 @@ func (e *RangeError) Error() string {
 // Is matches ErrOffsetOutOfRange.
 func (e *RangeError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
-// EntryError tells that a store can hold no unit for an entry, whatever else it holds: a name too long, a number out of range.
+// QueueError tells that a store can hold nothing of a queue, by reason of its name: it is too long, is no possible name of a directory, or something else lies where its
+// directory has to be. Nothing was written. It is not sticky: other queues are written to as before, so a caller may leave out all entries of the queue.
+type QueueError struct {
+	Key Key
+	Err error // the cause
+}
+
+func (e *QueueError) Error() string {
+	return fmt.Sprintf("queue %q cannot be kept: %v", e.Key.String(), e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *QueueError) Unwrap() error { return e.Err }
+
+// EntryError tells that a store can hold no unit for an entry, whatever else it holds: a number is out of range. It is not sticky. What is wrong with a whole queue is a
+// QueueError.
 type EntryError struct {
 	Key         Key
 	QueueOffset int64

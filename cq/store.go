@@ -74,12 +74,20 @@ type Appender interface {
 	// On error the entries before the failing one are accepted, it and those after it are not. Nil means accepted in order; what was
 	// accepted is readable by this process at the latest when AwaitReadable returns, and durable only after Flush. max above is what was accepted, whether
 	// readable yet or not. It may wait for room where units are written behind it. The error of a failed write is sticky: every later
-	// Append, AwaitReadable and Flush answers it.
+	// Append, AwaitReadable and Flush answers it. An entry that the store cannot hold answers a *QueueError where that is for its queue's name, an
+	// *EntryError where it is for a number in it; neither is sticky.
 	Append(ctx context.Context, batch []Entry) error
 	// AwaitReadable returns when everything accepted before the call is readable. A store that writes as it accepts returns at once.
 	AwaitReadable(ctx context.Context) error
 	// Flush returns when everything accepted before the call is durable.
 	Flush(ctx context.Context) error
+}
+
+// NameChecker is implemented by stores that cannot hold queues of every name.
+type NameChecker interface {
+	// CheckName answers a *QueueError when the store can hold nothing of a queue, by reason of its name, as far as that can be told without a trace. Append
+	// may find out more.
+	CheckName(k Key) error
 }
 
 // Run is a contiguous piece of one queue: Units[i] belongs to slot From+i.
@@ -154,7 +162,7 @@ type Store interface {
 	Progress() (accepted, readable, durable int64)
 	// TruncateDirty removes every unit whose record starts at or above phyOffset, so that no dirty unit survives a
 	// restart (F30). Not concurrent with Append. Queues below phyOffset are not touched. A queue that loses all its
-	// units keeps no trace.
+	// units keeps no trace: who knows that some have expired and wants the queue to go on behind them, asks a store that can keep its max.
 	TruncateDirty(ctx context.Context, phyOffset int64) error
 	// Close flushes nothing by itself beyond what was accepted; it releases every resource and is idempotent.
 	Close() error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,9 @@ type filler struct {
 	// keys are the queues to fill; true once a queue got its first unit. all: every queue, and keys has those that got one.
 	keys map[cq.Key]bool
 	all  bool
-	from int64 // physical offset where to begin
+	// barred are the queues whose names target refuses: they stay as they are.
+	barred map[cq.Key]error
+	from   int64 // physical offset where to begin
 	// turn is held for each append, and for the last pass from its beginning until done has returned: by whoever else appends to target, and by who moves upTo.
 	turn sync.Locker
 	// upTo returns the physical offset up to which the log is to be read. Called with turn held.
@@ -136,7 +139,7 @@ func (f *filler) tell(ctx context.Context) {
 func (f *filler) take(r *message.Record) {
 	f.parse.add(r)
 	for _, e := range f.parse.entries {
-		if _, ours := f.keys[e.Key]; ours || f.all {
+		if _, ours := f.keys[e.Key]; (ours || f.all) && f.barred[e.Key] == nil {
 			f.batch = append(f.batch, e)
 		}
 	}
@@ -180,7 +183,17 @@ func (f *filler) after(ctx context.Context, batch []cq.Entry, err error) ([]cq.E
 	var conflict *cq.ConflictError
 	var gap *cq.GapError
 	var entry *cq.EntryError
+	var name *cq.QueueError
 	switch {
+	case errors.As(err, &name):
+		if f.barred[name.Key] != nil {
+			return nil, err
+		}
+		if f.barred == nil {
+			f.barred = make(map[cq.Key]error)
+		}
+		f.barred[name.Key] = err
+		return slices.DeleteFunc(slices.Clone(batch), func(e cq.Entry) bool { return e.Key == name.Key }), nil // what was before it is repeated
 	case errors.As(err, &entry): // no store has it
 		at, ok := find(batch, entry.Key, entry.QueueOffset, entry.PhyOffset)
 		if !ok {

@@ -37,7 +37,6 @@ func (v *queueView) mend(ctx context.Context, log *commitlog.Log) error {
 // filler makes one that takes turns with deliver, and reads the log as far as that has come.
 func (v *queueView) filler(target cq.Store, log *commitlog.Log) *filler {
 	parse := newQueueView(target, v.levels, v.light, v.batch, v.logger)
-	parse.namesFiles = v.namesFiles
 	return &filler{
 		target: target, log: log, logger: v.logger, keys: make(map[cq.Key]bool), turn: &v.mu, upTo: func() int64 { return v.mu.delivered },
 		parse: parse,
@@ -77,6 +76,9 @@ func (v *queueView) mendedLocked(f *filler) error {
 	for k, found := range f.keys {
 		delete(v.mu.broken, k)
 		delete(v.mu.mended, k)
+		if v.barLocked(k, f.barred[k]) {
+			continue
+		}
 		if q := v.mu.known[k]; !found && q != nil {
 			_, there := v.queues.Queue(k)
 			q.gone = !there

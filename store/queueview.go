@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,8 +27,6 @@ type queueView struct {
 	queues cq.Store
 	levels *message.DelayLevels
 	light  bool // further queues get units
-	// namesFiles tells that the names of further queues are those of directories.
-	namesFiles bool
 	// lightOffsets tells that puts give offsets in light queues.
 	lightOffsets bool
 	// batch tells topics whose queues are batch queues, which this version does not keep: their records are in the log and in no queue.
@@ -50,6 +47,7 @@ type queueView struct {
 		sync.Mutex
 		known  map[cq.Key]*queueState
 		broken map[cq.Key]error // queues that get nothing until they are mended
+		barred map[cq.Key]error // queues whose names the store of queues refuses: what comes for them is passed over
 		mended map[cq.Key]int64 // physical offset below which a broken queue has all units, durably
 		saved  bool             // saveBroken knows of all of this
 
@@ -83,11 +81,12 @@ type queueState struct {
 
 func newQueueView(queues cq.Store, levels *message.DelayLevels, light bool, batch func(topic string) bool, logger *slog.Logger) *queueView {
 	v := &queueView{
-		queues: queues, levels: levels, light: light, namesFiles: queues.Kind() == cq.KindFile, batch: batch, logger: logger,
+		queues: queues, levels: levels, light: light, batch: batch, logger: logger,
 		queueBatch: new(queueBatch), batches: newBatches[queueBatch](), topics: make(map[string]string), refused: make(map[string]struct{}),
 	}
 	v.mu.known = make(map[cq.Key]*queueState)
 	v.mu.broken = make(map[cq.Key]error)
+	v.mu.barred = make(map[cq.Key]error)
 	v.mu.mended = make(map[cq.Key]int64)
 	v.mu.saved = true
 	v.mu.last.phy, v.added.phy = -1, -1
@@ -123,8 +122,6 @@ func (v *queueView) add(r *message.Record) {
 		case ok && !v.light && validSlot(queueOffset): // the put gave it an offset, and no unit follows
 			v.noteUnitless(cq.Key{Topic: v.topic(queue), QueueID: queueID}, after(queueOffset, 1))
 		case !ok || !validSlot(queueOffset) || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
-			v.unsupported.Add(1)
-		case v.namesFiles && bytes.IndexByte(queue, os.PathSeparator) >= 0: // no directory can have the name
 			v.unsupported.Add(1)
 		default:
 			v.entries = append(v.entries, cq.Entry{Key: cq.Key{Topic: v.topic(queue), QueueID: queueID}, QueueOffset: queueOffset, Unit: u})
@@ -246,10 +243,13 @@ func (v *queueView) lookLocked(batch []cq.Entry) {
 		e := &batch[i]
 		q := recent.stateLocked(v, e.Key)
 		if !q.checked {
-			if _, ok := v.queues.Queue(e.Key); !ok && e.QueueOffset > 0 && e.Unit.PhyOffset >= v.freshBelow {
+			if _, ok := v.queues.Queue(e.Key); !ok && !v.barLocked(e.Key, checkName(v.queues, e.Key)) && e.QueueOffset > 0 && e.Unit.PhyOffset >= v.freshBelow {
 				v.breakLocked(e.Key, errLost)
 			}
 			q.checked = true
+		}
+		if len(v.mu.barred) > 0 && v.mu.barred[e.Key] != nil {
+			v.unsupported.Add(1)
 		}
 		q.next = e.QueueOffset + 1
 		q.gone = false
@@ -312,12 +312,14 @@ func (v *queueView) verifyQueue(k cq.Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	q := v.mu.known[k]
-	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless || q.gone {
+	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless || q.gone || v.mu.barred[k] != nil {
 		return
 	}
 	queue, ok := v.queues.Queue(k)
 	if !ok {
-		v.breakLocked(k, errLost)
+		if !v.barLocked(k, checkName(v.queues, k)) {
+			v.breakLocked(k, errLost)
+		}
 		return
 	}
 	b, err := queue.Bounds()
@@ -385,18 +387,41 @@ func (v *queueView) saveBrokenLocked() error {
 	return nil
 }
 
-// wholeLocked leaves out what belongs to broken queues. It keeps batch as it is.
+// wholeLocked leaves out what belongs to broken queues, and to those whose names are refused. It keeps batch as it is.
 func (v *queueView) wholeLocked(batch []cq.Entry) []cq.Entry {
-	if len(v.mu.broken) == 0 {
+	if len(v.mu.broken) == 0 && len(v.mu.barred) == 0 {
 		return batch
 	}
 	kept := make([]cq.Entry, 0, len(batch))
 	for i := range batch {
-		if _, broken := v.mu.broken[batch[i].Key]; !broken {
+		k := batch[i].Key
+		if v.mu.broken[k] == nil && v.mu.barred[k] == nil {
 			kept = append(kept, batch[i])
 		}
 	}
 	return kept
+}
+
+// checkName answers why a store of queues refuses the name of a queue, nil when it does not, or cannot tell.
+func checkName(queues cq.Store, k cq.Key) error {
+	c, ok := queues.(cq.NameChecker)
+	if !ok {
+		return nil
+	}
+	return c.CheckName(k)
+}
+
+// barLocked has everything passed over that comes for a queue whose name the store of queues refuses, until the store is opened again: err says why, and
+// with nil nothing is done and it is false.
+func (v *queueView) barLocked(k cq.Key, err error) bool {
+	if err == nil {
+		return false
+	}
+	if v.mu.barred[k] == nil {
+		v.mu.barred[k] = err
+		v.logger.Error("messages of a queue are in the log and in no queue: its name is refused", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
+	}
+	return true
 }
 
 // blame finds the entry that an error of Append is about, when it is about one entry: it is the first that is not stored. A queue with a gap is broken from then on.
@@ -404,7 +429,21 @@ func (v *queueView) blame(err error, batch []cq.Entry) (at int, ok bool) {
 	var conflict *cq.ConflictError
 	var gap *cq.GapError
 	var entry *cq.EntryError
+	var name *cq.QueueError
 	switch {
+	case errors.As(err, &name):
+		v.barLocked(name.Key, err)
+		at = -1
+		for i := range batch {
+			if batch[i].Key != name.Key {
+				continue
+			}
+			v.unsupported.Add(1)
+			if at < 0 {
+				at = i
+			}
+		}
+		return at, at >= 0
 	case errors.As(err, &entry):
 		v.unsupported.Add(1)
 		v.logger.Error("no queue can have the record's place", slog.String("topic", entry.Key.Topic), slog.Int("queueId", int(entry.Key.QueueID)),

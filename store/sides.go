@@ -28,7 +28,7 @@ type sides struct {
 	failed atomic.Pointer[error]  // why the filling has ended
 
 	mending sync.Mutex
-	gaveUp  struct { // queues that differ after they were built again
+	gaveUp  struct { // queues that differ after they were built again, or whose names a side refuses
 		sync.Mutex
 		keys [len(combinedKinds)]map[cq.Key]struct{}
 	}
@@ -121,7 +121,15 @@ func (d *sides) run(ctx context.Context) error {
 		}
 		return d.v.writeRebuildMark(d.hold, phy)
 	}
-	f.done = func() error { return d.store.Release(d.held) }
+	f.done = func() error {
+		if err := d.store.Release(d.held); err != nil {
+			return err
+		}
+		for k, err := range f.barred {
+			d.store.MarkDiverged(d.held, k, err)
+		}
+		return nil
+	}
 	d.fill.Store(f)
 	defer d.fill.Store(nil)
 	if told := d.v.s.o.rebuildStep; told != nil {
@@ -148,7 +156,6 @@ func (d *sides) run(ctx context.Context) error {
 // filler makes one for a side.
 func (d *sides) filler(kind cq.Kind) *filler {
 	f := d.v.view.filler(d.side(kind), d.v.s.writer.Log())
-	f.parse.namesFiles = kind == cq.KindFile
 	f.parse.light = f.parse.light && (kind == cq.KindRocks || d.v.s.filesHaveLight())
 	return f
 }
@@ -220,7 +227,7 @@ func (d *sides) lacking() error {
 // diverged returns how many queues lack something on that side that can be built again.
 func (d *sides) diverged(kind cq.Kind) (n int) {
 	for _, one := range d.store.Diverged() {
-		if one.Side == kind && !d.hasGivenUp(kind, one.Key) {
+		if one.Side == kind && !barred(one.Err) && !d.hasGivenUp(kind, one.Key) {
 			n++
 		}
 	}

@@ -44,7 +44,7 @@ func (d *sides) verifyQueue(ctx context.Context, k cq.Key) error {
 	v.mu.Lock() // nothing is appended
 	defer v.mu.Unlock()
 	q := v.mu.known[k]
-	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless || q.gone {
+	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless || q.gone || v.mu.barred[k] != nil {
 		return nil
 	}
 	if err := d.store.AwaitReadable(ctx); err != nil {
@@ -59,7 +59,14 @@ func (d *sides) verifyQueue(ctx context.Context, k cq.Key) error {
 		}
 		queue, ok := d.side(kind).Queue(k)
 		if !ok {
-			d.store.MarkDiverged(kind, k, errLost)
+			why := checkName(d.side(kind), k)
+			switch {
+			case why == nil:
+				why = errLost
+			case v.barLocked(k, checkName(d.store, k)): // neither side can have it
+				return nil
+			}
+			d.store.MarkDiverged(kind, k, why)
 			continue
 		}
 		b, err := queue.Bounds()
@@ -91,7 +98,8 @@ func (d *sides) responsible(k cq.Key) []cq.Kind {
 	return combinedKinds[:]
 }
 
-// mend builds the queues again that are diverged on a side, from the log.
+// mend builds the queues again that are diverged on a side, from the log. One whose name the side refuses is left alone: reads of it go to the other side, and every opening
+// of the store tries again whether the name can be taken now.
 func (d *sides) mend(ctx context.Context) error {
 	d.mending.Lock()
 	defer d.mending.Unlock()
@@ -99,9 +107,18 @@ func (d *sides) mend(ctx context.Context) error {
 	for _, kind := range combinedKinds {
 		var keys []cq.Key
 		for _, one := range d.store.Diverged() {
-			if one.Side == kind && !d.hasGivenUp(kind, one.Key) {
-				keys = append(keys, one.Key)
+			if one.Side != kind || d.hasGivenUp(kind, one.Key) {
+				continue
 			}
+			if barred(one.Err) {
+				d.giveUp(kind, one.Key)
+				continue
+			}
+			if err := checkName(d.side(kind), one.Key); err != nil {
+				d.bar(kind, one.Key, err)
+				continue
+			}
+			keys = append(keys, one.Key)
 		}
 		if len(keys) == 0 || d.holds(kind) || d.store.Failure(kind) != nil {
 			continue
@@ -109,6 +126,19 @@ func (d *sides) mend(ctx context.Context) error {
 		errs = append(errs, d.mendSide(ctx, kind, keys))
 	}
 	return errors.Join(errs...)
+}
+
+// barred tells whether a queue is diverged for its name, which is nothing that can be mended.
+func barred(err error) bool {
+	var name *cq.QueueError
+	return errors.As(err, &name)
+}
+
+// bar gives a queue up whose name a side refuses.
+func (d *sides) bar(kind cq.Kind, k cq.Key, err error) {
+	d.giveUp(kind, k)
+	d.store.Heal(kind, k) // what else was said of it is no matter
+	d.store.MarkDiverged(kind, k, err)
 }
 
 // mendSide builds queues again on one side, which dispatch passes over there meanwhile. They begin with the log's first record of each; what was there goes, unless the
@@ -132,7 +162,7 @@ func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error
 	f.done = func() error { // called with nothing being appended
 		at = v.mu.delivered
 		for k, found := range f.keys {
-			if !found {
+			if !found && f.barred[k] == nil {
 				if err := d.adopt(ctx, kind, k); err != nil {
 					return err
 				}
@@ -150,6 +180,10 @@ func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error
 	rest.from = at
 	later := make(map[cq.Key]error) // queues that lack their beginning on the other side
 	for _, k := range keys {
+		if err := f.barred[k]; err != nil {
+			d.bar(kind, k, err)
+			continue
+		}
 		ok, lacks, err := d.same(ctx, kind, k)
 		if err != nil {
 			return err

@@ -43,7 +43,6 @@ func (s *Store) openViews(unclean bool) (err error) {
 		return err
 	}
 	v.view = newQueueView(v.queues, levels, s.dispatchesLight(), s.isBatchTopic, s.logger)
-	v.view.namesFiles = s.filesHaveLight()
 	v.view.lightOffsets = s.o.EnableLmq
 	v.view.onBroken = v.kickMending
 	if err := v.align(ctx, v.plan(s.writer.Log(), unclean, end)); err != nil {
@@ -71,37 +70,23 @@ func (s *Store) openViews(unclean bool) (err error) {
 // cut removes the units of records at or above end, which the log lost.
 func (v *views) cut(ctx context.Context, end int64) error {
 	if v.sides == nil {
-		return v.s.cutQueues(ctx, v.queues, end)
+		return cutQueues(ctx, v.queues, end)
 	}
-	if err := v.s.cutQueues(ctx, v.sides.side(cq.KindRocks), end); err != nil {
+	if err := cutQueues(ctx, v.sides.side(cq.KindRocks), end); err != nil {
 		return err
 	}
 	return v.queues.TruncateDirty(ctx, end)
 }
 
 // cutQueues removes the units of records at or above end, which the log lost. A queue whose other messages have all expired loses its last unit by that, and its max with
-// it; RocksDB keeps the max in a row, which is put back: no slot is given twice. (Of file queues, the queue offsets know.)
-func (s *Store) cutQueues(ctx context.Context, queues cq.Store, end int64) error {
-	im, ok := queues.(cq.Importer)
-	var left []cq.QueueEnd
-	if ok && queues.Kind() == cq.KindRocks && queues.DispatchFrom() > end {
-		for k, err := range queues.Queues() {
-			if err != nil {
-				return err
-			}
-			q, ok := queues.Queue(k)
-			if !ok {
-				continue
-			}
-			if b, err := q.Bounds(); err == nil && b.Min > 0 && b.Min < b.Max && b.MinPhyOffset >= end {
-				left = append(left, cq.QueueEnd{Key: k, Min: b.Min, Max: b.Min, MinPhyOffset: end})
-			}
-		}
+// it; RocksDB has the max in a row, and keeps it: no slot is given twice. (Of file queues, the queue offsets know.)
+func cutQueues(ctx context.Context, queues cq.Store, end int64) error {
+	if k, ok := queues.(interface {
+		TruncateDirtyKeepingMax(ctx context.Context, phyOffset int64) error
+	}); ok {
+		return k.TruncateDirtyKeepingMax(ctx, end)
 	}
-	if err := queues.TruncateDirty(ctx, end); err != nil || len(left) == 0 {
-		return err
-	}
-	return im.Publish(ctx, left, -1)
+	return queues.TruncateDirty(ctx, end)
 }
 
 // hasFiles tells whether there are file queues, which cannot tell by themselves how far they are.

@@ -26,7 +26,7 @@ type ViewMark struct {
 	Conflicts   int64 `json:"conflicts"`   // records whose slot another has
 	Unsupported int64 `json:"unsupported"` // units of kinds that this version does not keep
 	Broken      int   `json:"broken"`      // queues that are being built again
-	// Differ are the queues of a side of a combined store that were built again from the log and then were not what the other side has. They are read from the
+	// Differ are the queues of a side of a combined store that were built again from the log and then were not what the other side has, or whose names it cannot take. They are read from the
 	// other side, and stay as they are.
 	Differ int `json:"differ,omitempty"`
 	// Rebuilding is there while the view is built again, from more of the log than Open waits for, or some of its queues are (Broken).

@@ -17,7 +17,7 @@ import (
 //	a write fails for good                    the side is given up and Append goes on; of the authority, it is answered
 //	the authority refuses an entry otherwise  answered, e.g. for want of room, whatever the other side does
 //
-// A refusal is a *cq.GapError, a *cq.ConflictError, or any error after which the side can still be written to. An entry that was passed
+// A refusal is a *cq.GapError, a *cq.ConflictError, a *cq.QueueError, a *cq.EntryError, or any error after which the side can still be written to. An entry that was passed
 // over on every side is accepted. The batch is handed on as it is unless entries must be left out.
 func (s *Store) Append(ctx context.Context, batch []cq.Entry) error {
 	s.write.Lock()
@@ -201,8 +201,22 @@ func judge(ctx context.Context, batch []cq.Entry, from, to int, err error) resul
 	var (
 		gap      *cq.GapError
 		conflict *cq.ConflictError
+		queue    *cq.QueueError
+		entry    *cq.EntryError
 	)
 	switch {
+	case errors.As(err, &queue):
+		for i := from; i < to; i++ {
+			if batch[i].Key == queue.Key {
+				return result{at: i, err: err, kind: refused}
+			}
+		}
+	case errors.As(err, &entry):
+		for i := from; i < to; i++ {
+			if e := &batch[i]; e.QueueOffset == entry.QueueOffset && e.Unit.PhyOffset == entry.PhyOffset && e.Key == entry.Key {
+				return result{at: i, err: err, kind: refused}
+			}
+		}
 	case errors.As(err, &gap):
 		for i := from; i < to; i++ {
 			if e := &batch[i]; e.QueueOffset == gap.Want && e.Unit.PhyOffset == gap.PhyOffset && e.Key == gap.Key {

@@ -12,10 +12,11 @@ import (
 )
 
 var (
-	_ cq.Store    = (*Store)(nil)
-	_ cq.Importer = (*Store)(nil)
-	_ cq.Expirer  = (*Store)(nil)
-	_ cq.Queue    = (*queue)(nil)
+	_ cq.Store       = (*Store)(nil)
+	_ cq.Importer    = (*Store)(nil)
+	_ cq.Expirer     = (*Store)(nil)
+	_ cq.NameChecker = (*Store)(nil)
+	_ cq.Queue       = (*queue)(nil)
 )
 
 // Options of New.

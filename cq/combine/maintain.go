@@ -102,6 +102,23 @@ func (s *Store) Expire(ctx context.Context, pause time.Duration) (done cq.Expire
 	return done, errors.Join(errs...)
 }
 
+// CheckName answers the error of a side when every side that is responsible for the queue refuses it.
+func (s *Store) CheckName(k cq.Key) (err error) {
+	for _, d := range s.sides {
+		if only := s.alone(k); only != nil && only != d {
+			continue
+		}
+		c, ok := d.Store.(cq.NameChecker)
+		if !ok {
+			return nil
+		}
+		if err = c.CheckName(k); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // Import stores the runs on both sides; see cq.Importer. A side that is held, or has failed, is left out.
 func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
 	return s.writing((*side).live, s.forgetReads, func(d *side) error {

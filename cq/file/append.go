@@ -42,8 +42,8 @@ type piece struct {
 // One from the rule for repeats: a slot of which a crash left zeros, wholly or on one side of a disk sector's border, is written anew. What is on
 // disk is no unit of another record then.
 //
-// Further errors: a *QueueError, for a queue that has no possible name on this filesystem, and a refusal of units that cannot be told from free or
-// filler. Neither is sticky, nor is a full disk; behind the entry of a failed write further units may be stored, which a later try finds as repeats.
+// A *cq.QueueError tells that a queue has no possible name on this filesystem, a *cq.EntryError among others that a unit cannot be told from free or
+// filler. A full disk is not sticky either; behind the entry of a failed write further units may be stored, which a later try finds as repeats.
 //
 // Source: ConsumeQueue.putMessagePositionInfo, 5.5.0, which counts a failed write as done (F4), writes a unit that is ahead of
 // its slot to the wrong slot (F5), does not look at repeats, and gives a unit up after 30 tries (F12).

@@ -100,7 +100,7 @@ func (q *queue) storeLocked(b []byte) (n int, err error) {
 // appendOneLocked accepts an entry that is not simply the next unit.
 func (q *queue) appendOneLocked(e *cq.Entry) error {
 	if err := checkUnits(e.Key, e.QueueOffset, e.Unit); err != nil {
-		return fmt.Errorf("append: %w", err)
+		return &cq.EntryError{Key: e.Key, QueueOffset: e.QueueOffset, PhyOffset: e.Unit.PhyOffset, Err: err}
 	}
 	st := &q.state
 	slot := e.QueueOffset
@@ -167,7 +167,7 @@ func (q *queue) preBlankLocked(slot int64) error {
 func (q *queue) writeLocked(b []byte, slot int64) error {
 	if err := q.files.WriteAt(b, slot*unitBytes); err != nil {
 		if q.closeAloneLocked(err) {
-			return &QueueError{Key: q.key, Err: err}
+			return &cq.QueueError{Key: q.key, Err: err}
 		}
 		err = fmt.Errorf("append to queue %s at slot %d: %w", q.key, slot, err)
 		if errors.Is(err, mappedfile.ErrLimit) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {

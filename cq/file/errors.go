@@ -2,36 +2,26 @@ package file
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"syscall"
 
 	"github.com/tandemq/tandemmq/cq"
 )
 
-// ErrName is the cause of a QueueError of a queue whose topic cannot be the name of a directory on any filesystem, or whose id is negative.
+// ErrName is the cause of a cq.QueueError of a queue whose topic cannot be the name of a directory on any filesystem, or whose id is negative.
 var ErrName = errors.New("no possible directory of a queue")
 
-// ErrQueueAlone is the class of QueueError.
-var ErrQueueAlone = errors.New("queue cannot be kept in files")
-
-// QueueError tells that nothing can be written to one queue, by reason of its name: the name is impossible (ErrName), too long or not allowed on this
-// filesystem (ENAMETOOLONG, EILSEQ), or something else lies where its directory has to be (ENOTDIR). Nothing was written. It is not sticky: other queues
-// are written to as before, so a caller may leave this one out.
-type QueueError struct {
-	Key cq.Key
-	Err error // the cause
+// CheckName tells whether the queue's name can be that of a directory here: ErrName says that no filesystem takes it, ENAMETOOLONG and EILSEQ that this one does not, and
+// ENOTDIR that something else lies there, such as a file of a RocksDB database.
+func (s *Store) CheckName(k cq.Key) error {
+	if err := checkKey(k); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(queueDir(s.dir, k)); err != nil && alone(s.dir, err) {
+		return &cq.QueueError{Key: k, Err: err}
+	}
+	return nil
 }
-
-func (e *QueueError) Error() string {
-	return fmt.Sprintf("queue %q: %v: %v", e.Key.String(), ErrQueueAlone, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *QueueError) Unwrap() error { return e.Err }
-
-// Is matches ErrQueueAlone.
-func (e *QueueError) Is(target error) bool { return target == ErrQueueAlone }
 
 // alone tells whether err is about the name of a queue below tree, and about no other queue.
 func alone(tree string, err error) bool {
@@ -48,10 +38,10 @@ func alone(tree string, err error) bool {
 // maxTreeBytes is how long the path of a store may be, so that every topic fits behind it.
 const maxTreeBytes = 4096 - maxNameBytes - len("/2147483647/00000000000000000000") - 2
 
-// aloneLocked makes a QueueError of an error that is about this queue's name.
+// aloneLocked makes a *cq.QueueError of an error that is about this queue's name.
 func (q *queue) aloneLocked(err error) error {
 	if err != nil && q.closeAloneLocked(err) {
-		return &QueueError{Key: q.key, Err: err}
+		return &cq.QueueError{Key: q.key, Err: err}
 	}
 	return err
 }

@@ -328,9 +328,8 @@ func TestQueueError(t *testing.T) {
 			entries(tc.key, 0, 1), entries(testKey, next+2, next+3), entries(other, next+1, next+3))
 		for range 2 {
 			err := s.Append(t.Context(), batch)
-			require.ErrorIs(t, err, ErrQueueAlone)
 			require.ErrorIs(t, err, tc.cause)
-			var qe *QueueError
+			var qe *cq.QueueError
 			require.ErrorAs(t, err, &qe)
 			require.Equal(t, tc.key, qe.Key)
 			require.Equal(t, next+2, bounds(t, s, testKey).Max, "what was before it is accepted, what is behind is not")
@@ -338,11 +337,15 @@ func TestQueueError(t *testing.T) {
 		}
 		after, _, _ := s.Progress()
 		require.Greater(t, after, before)
-		require.ErrorIs(t, s.Import(t.Context(), []cq.Run{{Key: tc.key, Units: unitsOf(0, 2)}}), ErrQueueAlone)
+		var qe *cq.QueueError
+		require.ErrorAs(t, s.Import(t.Context(), []cq.Run{{Key: tc.key, Units: unitsOf(0, 2)}}), &qe)
+		require.ErrorIs(t, s.CheckName(tc.key), tc.cause)
 		require.NoError(t, s.Append(t.Context(), batch[4:]), "a caller leaves it out and goes on")
 		require.NoError(t, s.Flush(t.Context()))
 	}
 	require.NoError(t, os.Remove(filepath.Join(dir, "consumequeue", "CURRENT")))
+	require.NoError(t, s.CheckName(cq.Key{Topic: "CURRENT"}))
+	require.NoError(t, s.CheckName(testKey))
 	require.NoError(t, s.Append(t.Context(), entries(cq.Key{Topic: "CURRENT"}, 0, 3)), "once the place is free")
 }
 

@@ -155,7 +155,7 @@ func (s *Store) importRun(r *cq.Run, t *touched) error {
 	}
 	s.undirtyAfterImport(q, t)
 	if err != nil && len(files) == 0 && alone(s.dir, err) {
-		return fmt.Errorf("import: %w", &QueueError{Key: r.Key, Err: err})
+		return fmt.Errorf("import: %w", &cq.QueueError{Key: r.Key, Err: err})
 	}
 	if err != nil {
 		return s.fail(fmt.Errorf("import into queue %s at slot %d: %w", r.Key, r.From, err))

@@ -28,7 +28,7 @@ func possibleKey(k cq.Key) bool {
 
 func checkKey(k cq.Key) error {
 	if !possibleKey(k) {
-		return &QueueError{Key: k, Err: ErrName}
+		return &cq.QueueError{Key: k, Err: ErrName}
 	}
 	return nil
 }

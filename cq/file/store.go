@@ -15,9 +15,10 @@ import (
 )
 
 var (
-	_ cq.Store    = (*Store)(nil)
-	_ cq.Importer = (*Store)(nil)
-	_ cq.Expirer  = (*Store)(nil)
+	_ cq.Store       = (*Store)(nil)
+	_ cq.Importer    = (*Store)(nil)
+	_ cq.Expirer     = (*Store)(nil)
+	_ cq.NameChecker = (*Store)(nil)
 )
 
 // Options of Open.

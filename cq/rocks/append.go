@@ -4,6 +4,7 @@ package rocks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -15,18 +16,24 @@ const stagedAtOnce = 256
 
 // validKey refuses what no row can be written for.
 func validKey(k cq.Key) error {
+	var why error
 	switch {
 	case k.Topic == "":
-		return fmt.Errorf("write queue %s: the topic is empty", k)
+		why = errors.New("the topic is empty")
 	case k.Topic == checkpointTopic && k.QueueID == 0:
-		return fmt.Errorf("write queue %s: its max row would be the checkpoint", k)
+		why = errors.New("its max row would be the checkpoint")
 	case len(k.Topic) > MaxTopicBytes:
-		return fmt.Errorf("write queue %s: a topic of %d bytes is longer than %d", k, len(k.Topic), MaxTopicBytes)
+		why = fmt.Errorf("a topic of %d bytes is longer than %d", len(k.Topic), MaxTopicBytes)
 	case k.QueueID < 0:
-		return fmt.Errorf("write queue %s: the queue id is negative", k)
+		why = errors.New("the queue id is negative")
+	default:
+		return nil
 	}
-	return nil
+	return &cq.QueueError{Key: k, Err: why}
 }
+
+// CheckName tells whether rows can be written for a queue: not for one whose topic is empty or longer than MaxTopicBytes, nor for the one whose row is the checkpoint's.
+func (s *Store) CheckName(k cq.Key) error { return validKey(k) }
 
 // validUnit refuses what is no unit; filler belongs to the file format alone.
 func validUnit(k cq.Key, slot int64, u cq.Unit) error {
@@ -38,8 +45,8 @@ func validUnit(k cq.Key, slot int64, u cq.Unit) error {
 
 // Append accepts units, which the committer writes; see cq.Appender. It judges each entry at once, against what has been accepted before it. Readable when
 // AwaitReadable returns, durable after Flush. With Options.MaxPendingUnits accepted and not yet written it waits for room, or for the end of ctx.
-// An entry that can have no row (a topic that is empty or longer than MaxTopicBytes, a negative number, a size of 0) answers a *cq.EntryError, which is not
-// sticky: what comes after it may be appended.
+// A queue that can have no row (see CheckName) answers a *cq.QueueError, a unit that can have none (a negative number, a size of 0) a *cq.EntryError. What comes after it
+// may be appended.
 func (s *Store) Append(ctx context.Context, entries []cq.Entry) error {
 	if err := s.beginWrite(ctx); err != nil {
 		return err
@@ -80,12 +87,11 @@ func (s *Store) accept(ctx context.Context, entries []cq.Entry) (n int, repeat b
 	for n < len(entries) {
 		e := &entries[n]
 		if err = validUnit(e.Key, e.QueueOffset, e.Unit); err != nil {
-			err = entryError(e, err)
+			err = &cq.EntryError{Key: e.Key, QueueOffset: e.QueueOffset, PhyOffset: e.Unit.PhyOffset, Err: err}
 			break
 		}
 		if r == nil || last != e.Key {
 			if row, err = s.rowOf(e.Key); err != nil {
-				err = entryError(e, err)
 				break
 			}
 			last, r = e.Key, s.mu.ends.row(row)
@@ -102,10 +108,6 @@ func (s *Store) accept(ctx context.Context, entries []cq.Entry) (n int, repeat b
 	}
 	c.acceptedLocked(n)
 	return n, repeat, err
-}
-
-func entryError(e *cq.Entry, err error) error {
-	return &cq.EntryError{Key: e.Key, QueueOffset: e.QueueOffset, PhyOffset: e.Unit.PhyOffset, Err: err}
 }
 
 // rowOf returns the number of the queue's row, making a hidden one for a queue that is new. The caller holds write.

@@ -11,9 +11,10 @@ import (
 )
 
 var (
-	_ cq.Store    = (*Store)(nil)
-	_ cq.Importer = (*Store)(nil)
-	_ cq.Expirer  = (*Store)(nil)
+	_ cq.Store       = (*Store)(nil)
+	_ cq.Importer    = (*Store)(nil)
+	_ cq.Expirer     = (*Store)(nil)
+	_ cq.NameChecker = (*Store)(nil)
 )
 
 // Store stands in for the RocksDB store in a binary without cgo. None can be opened; every call answers cq.ErrNoRocksDB or
@@ -36,6 +37,12 @@ func (*Store) SetMinPhyOffset(int64) error { return cq.ErrNoRocksDB }
 func (*Store) Expire(context.Context, time.Duration) (cq.Expired, error) {
 	return cq.Expired{}, cq.ErrNoRocksDB
 }
+
+// CheckName answers cq.ErrNoRocksDB.
+func (*Store) CheckName(cq.Key) error { return cq.ErrNoRocksDB }
+
+// TruncateDirtyKeepingMax answers cq.ErrNoRocksDB.
+func (*Store) TruncateDirtyKeepingMax(context.Context, int64) error { return cq.ErrNoRocksDB }
 
 // Queue finds none.
 func (*Store) Queue(cq.Key) (cq.Queue, bool) { return nil, false }

@@ -297,14 +297,16 @@ func TestF11AppendRefusesWhatHasNoRow(t *testing.T) {
 		name   string
 		change func(e *cq.Entry)
 		text   string
+		queue  bool // nothing of the queue can be held
 	}{
-		{"long topic", func(e *cq.Entry) { e.Key.Topic += "x" }, "282 bytes is longer than 281"},
-		{"no topic", func(e *cq.Entry) { e.Key.Topic = "" }, "topic is empty"},
-		{"negative queue", func(e *cq.Entry) { e.Key.QueueID = -1 }, "queue id is negative"},
-		{"negative slot", func(e *cq.Entry) { e.QueueOffset = -1 }, "slot -1"},
-		{"negative position", func(e *cq.Entry) { e.Unit.PhyOffset = -1 }, "record -1"},
-		{"no size", func(e *cq.Entry) { e.Unit.Size = 0 }, "size 0"},
-		{"filler", func(e *cq.Entry) { e.Unit = cq.Unit{Size: cq.PreBlankSize} }, "size 2147483647"},
+		{"long topic", func(e *cq.Entry) { e.Key.Topic += "x" }, "282 bytes is longer than 281", true},
+		{"no topic", func(e *cq.Entry) { e.Key.Topic = "" }, "topic is empty", true},
+		{"negative queue", func(e *cq.Entry) { e.Key.QueueID = -1 }, "queue id is negative", true},
+		{"the checkpoint's row", func(e *cq.Entry) { e.Key = cq.Key{Topic: checkpointTopic} }, "checkpoint", true},
+		{"negative slot", func(e *cq.Entry) { e.QueueOffset = -1 }, "slot -1", false},
+		{"negative position", func(e *cq.Entry) { e.Unit.PhyOffset = -1 }, "record -1", false},
+		{"no size", func(e *cq.Entry) { e.Unit.Size = 0 }, "size 0", false},
+		{"filler", func(e *cq.Entry) { e.Unit = cq.Unit{Size: cq.PreBlankSize} }, "size 2147483647", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := openNew(t, testOptions())
@@ -312,9 +314,17 @@ func TestF11AppendRefusesWhatHasNoRow(t *testing.T) {
 			c.change(&bad)
 			err := s.Append(t.Context(), []cq.Entry{entries(keyT, 0, 1)[0], bad, entries(keyT, 1, 2)[0]})
 			require.ErrorContains(t, err, c.text)
-			var refused *cq.EntryError
-			require.ErrorAs(t, err, &refused)
-			require.Equal(t, []any{bad.Key, bad.QueueOffset, bad.Unit.PhyOffset}, []any{refused.Key, refused.QueueOffset, refused.PhyOffset})
+			if c.queue {
+				var refused *cq.QueueError
+				require.ErrorAs(t, err, &refused)
+				require.Equal(t, bad.Key, refused.Key)
+				require.ErrorAs(t, s.CheckName(bad.Key), &refused)
+			} else {
+				var refused *cq.EntryError
+				require.ErrorAs(t, err, &refused)
+				require.Equal(t, []any{bad.Key, bad.QueueOffset, bad.Unit.PhyOffset}, []any{refused.Key, refused.QueueOffset, refused.PhyOffset})
+				require.NoError(t, s.CheckName(bad.Key))
+			}
 			require.NoError(t, s.AwaitReadable(t.Context()))
 			requireUnits(t, s, keyT, 0, units(0, 1))
 			appendAll(t, s, append(entries(keyT, 1, 2), good), "it does not stick")

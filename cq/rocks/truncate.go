@@ -4,6 +4,7 @@ package rocks
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 
@@ -23,6 +24,16 @@ const rowsPerBatch = 4096
 // The checkpoint goes first: cut off in the middle, the store is dispatched to again from phyOffset.
 // Source: RocksDBConsumeQueueStore.truncateDirty, 5.5.0, with a lower-bound search for its stop at an equal probe.
 func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
+	return s.truncate(ctx, phyOffset, false)
+}
+
+// TruncateDirtyKeepingMax is TruncateDirty for a log whose beginning may have expired: a queue that loses all of its units, but begins above slot 0, goes on where they
+// began, as an empty queue, since those before them were given to messages that are gone. Its rows change in one step: cut off anywhere, no slot is given twice.
+func (s *Store) TruncateDirtyKeepingMax(ctx context.Context, phyOffset int64) error {
+	return s.truncate(ctx, phyOffset, true)
+}
+
+func (s *Store) truncate(ctx context.Context, phyOffset int64, keepMax bool) error {
 	if err := s.beginChange(ctx); err != nil {
 		return err
 	}
@@ -53,7 +64,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 				return err
 			}
 		}
-		e, err := s.cutQueue(w, k, phyOffset)
+		e, err := s.cutQueue(w, k, phyOffset, keepMax)
 		if err != nil {
 			return err
 		}
@@ -74,7 +85,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 }
 
 // cutQueue adds to the batch what truncates one queue and returns its new end.
-func (s *Store) cutQueue(w *rowWriter, k cq.Key, phyOffset int64) (end, error) {
+func (s *Store) cutQueue(w *rowWriter, k cq.Key, phyOffset int64, keepMax bool) (end, error) {
 	old, _ := s.end(k)
 	prefix := appendUnitPrefix(nil, k)
 	below, _, err := s.db.LowerBound(prefix, min(old.minSlot, old.max), old.max, phyOffset)
@@ -82,13 +93,34 @@ func (s *Store) cutQueue(w *rowWriter, k cq.Key, phyOffset int64) (end, error) {
 		return end{}, s.wrap(err)
 	}
 	if below.Slot < 0 {
-		w.deleteQueue(k)
-		return end{}, nil
+		return s.cutWhole(w, k, phyOffset, keepMax)
 	}
 	e := end{max: below.Slot + 1, lastPhy: below.Unit.PhyOffset, lastSize: below.Unit.Size, minSlot: old.minSlot}
 	_, last := appendUnitRange(nil, nil, k)
 	w.batch.DeleteRange(rocks.Units, appendUnitKey(nil, k, e.max), last)
 	w.putMax(k, e)
+	return e, nil
+}
+
+// cutWhole adds to the batch what removes all units of a queue, and the queue with them unless its max is kept.
+func (s *Store) cutWhole(w *rowWriter, k cq.Key, phyOffset int64, keepMax bool) (end, error) {
+	first := int64(0)
+	if q, ok := s.Queue(k); ok && keepMax {
+		b, err := q.Bounds()
+		if err != nil && !errors.Is(err, cq.ErrCorrupt) {
+			return end{}, err
+		}
+		if err == nil {
+			first = b.Min
+		}
+	}
+	w.deleteQueue(k)
+	if first == 0 {
+		return end{}, nil
+	}
+	e := end{max: first, minSlot: first}
+	w.putMax(k, e)
+	w.putRow(k, tagMin, max(phyOffset, 0), first)
 	return e, nil
 }
 
