@@ -218,7 +218,7 @@ func (f *filler) after(ctx context.Context, batch []cq.Entry, err error) ([]cq.E
 }
 
 // begin sees that a queue can take e, the first unit of it in the log: what was lost before e and has expired since can no longer be
-// had, so a queue that ends below it begins again there.
+// had, so a queue that ends below it begins again there. One that begins above it, its first files lost, is built anew from there.
 func (f *filler) begin(ctx context.Context, e *cq.Entry) error {
 	q, ok := f.target.Queue(e.Key)
 	if !ok {
@@ -226,7 +226,10 @@ func (f *filler) begin(ctx context.Context, e *cq.Entry) error {
 	}
 	b, err := q.Bounds()
 	if err == nil && b.Max >= e.QueueOffset {
-		return nil
+		if !beginsLater(f.target, e.Key, e.QueueOffset) {
+			return nil
+		}
+		err = errBeginning // repeats of lower slots would be taken for expired
 	}
 	return f.drop(ctx, e.Key, e.QueueOffset, err)
 }

@@ -83,6 +83,11 @@ func (v *queueView) mendedLocked(f *filler) error {
 			_, there := v.queues.Queue(k)
 			q.gone = !there
 		}
+		if queues, ok := v.queues.(beginner); ok { // whatever the log lacks between, it is not looked for again
+			if b, ok, err := queues.Beginning(k); ok && err == nil && !b.Proven {
+				v.noteBeginningLocked(k, b.Slot)
+			}
+		}
 	}
 	v.conflicts.Add(f.conflicts.Load())
 	v.mu.saved = false

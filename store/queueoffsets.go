@@ -18,7 +18,7 @@ import (
 // a queue cannot tell when their end was lost; this can. It is a note: without it, or with one that does not fit, the log is read instead.
 //
 //	offset  width  name           type  meaning
-//	0       4      magic          u32   0x544d5130 ("TMQ0")
+//	0       4      magic          u32   0x544d5131 ("TMQ1")
 //	4       8      phyOffset      i64   everything below is counted, and has durable units
 //	12      8      lastOffset     i64   where the last record below phyOffset begins, -1 without one
 //	20      8      lastTimestamp  i64   its store time in ms
@@ -27,14 +27,19 @@ import (
 //	end-4   4      crc            u32   CRC-32 (IEEE) of all bytes before
 //
 //	row: topicLen u16, topic, queueId i32, next i64; the top bit of next is set for a queue that gets offsets and no units,
-//	the bit below it for one of which neither log nor queues have anything left
+//	the bit below it for one of which neither log nor queues have anything left; then
+//	begins i64, the first slot of a file queue below which the log has no record, plus 1, as far as the log had to be read for that, otherwise 0
+//
+// A file with the magic 0x544d5130 ("TMQ0") has rows without begins.
 //
 // All integers are big-endian.
 const (
-	queueOffsetsMagic  = 0x544d5130
+	queueOffsetsMagic  = 0x544d5131
+	queueOffsetsMagic0 = 0x544d5130
 	queueOffsetsHeader = 32
 	queueOffsetsCRC    = 4
-	queueOffsetsRow    = 2 + 4 + 8 // without the topic
+	queueOffsetsRow    = 2 + 4 + 8 + 8 // without the topic
+	queueOffsetsRow0   = 2 + 4 + 8
 	queueOffsetsName   = "queue-offsets"
 	goneBit            = 1 << 62
 	unitlessBit        = 1 << 63
@@ -45,6 +50,7 @@ type queueOffsets struct {
 	phyOffset int64
 	last      recordMark // the last record below: a log that does not have it is another one
 	next      map[cq.Key]queueState
+	found     int64 // how many beginnings had been found out in this run; not in the file
 }
 
 func (l Layout) queueOffsetsPath() string { return filepath.Join(l.StateDir(), queueOffsetsName) }
@@ -72,6 +78,7 @@ func (q *queueOffsets) image() []byte {
 		b = append(b, k.Topic...)
 		b = be.AppendUint32(b, uint32(k.QueueID))
 		b = be.AppendUint64(b, next)
+		b = be.AppendUint64(b, uint64(state.begins))
 	}
 	return be.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
@@ -81,25 +88,33 @@ var errQueueOffsets = errors.New("not what this module writes")
 func parseQueueOffsets(b []byte) (*queueOffsets, error) {
 	be := binary.BigEndian
 	n := len(b) - queueOffsetsCRC
-	if n < queueOffsetsHeader || be.Uint32(b) != queueOffsetsMagic || be.Uint32(b[n:]) != crc32.ChecksumIEEE(b[:n]) {
+	row := queueOffsetsRow
+	if n >= queueOffsetsHeader && be.Uint32(b) == queueOffsetsMagic0 {
+		row = queueOffsetsRow0
+	}
+	if n < queueOffsetsHeader || be.Uint32(b) != queueOffsetsMagic && row == queueOffsetsRow || be.Uint32(b[n:]) != crc32.ChecksumIEEE(b[:n]) {
 		return nil, errQueueOffsets
 	}
 	q := &queueOffsets{phyOffset: int64(be.Uint64(b[4:])), last: recordMark{phy: int64(be.Uint64(b[12:])), ms: int64(be.Uint64(b[20:]))}}
 	count := int(be.Uint32(b[28:]))
 	rows := b[queueOffsetsHeader:n]
-	q.next = make(map[cq.Key]queueState, min(count, len(rows)/queueOffsetsRow))
+	q.next = make(map[cq.Key]queueState, min(count, len(rows)/row))
 	for range count {
-		if len(rows) < queueOffsetsRow {
+		if len(rows) < row {
 			return nil, errQueueOffsets
 		}
 		size := int(be.Uint16(rows))
-		if len(rows) < queueOffsetsRow+size {
+		if len(rows) < row+size {
 			return nil, errQueueOffsets
 		}
 		k := cq.Key{Topic: string(rows[2 : 2+size]), QueueID: int32(be.Uint32(rows[2+size:]))}
 		next := be.Uint64(rows[6+size:])
-		q.next[k] = queueState{next: int64(next &^ (unitlessBit | goneBit)), unitless: next&unitlessBit != 0, gone: next&goneBit != 0}
-		rows = rows[queueOffsetsRow+size:]
+		state := queueState{next: int64(next &^ (unitlessBit | goneBit)), unitless: next&unitlessBit != 0, gone: next&goneBit != 0}
+		if row == queueOffsetsRow {
+			state.begins = int64(be.Uint64(rows[14+size:]))
+		}
+		q.next[k] = state
+		rows = rows[row+size:]
 	}
 	if len(rows) > 0 {
 		return nil, errQueueOffsets

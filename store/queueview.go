@@ -51,6 +51,8 @@ type queueView struct {
 		mended map[cq.Key]int64 // physical offset below which a broken queue has all units, durably
 		saved  bool             // saveBroken knows of all of this
 
+		beginsFound int64 // how often a queueState.begins was found out
+
 		delivered int64      // everything below it is in the queues that are not broken
 		last      recordMark // the last record below that
 	}
@@ -74,6 +76,7 @@ type queueBatch struct {
 // queueState is what is known of a queue.
 type queueState struct {
 	next     int64 // the slot behind its last record in the log
+	begins   int64 // the first slot of a file queue below which the log was found to have no record, plus 1; 0: nobody has looked
 	checked  bool  // the store of queues was seen to have it, up to there
 	gone     bool  // neither the log nor the store of queues has anything of it any more
 	unitless bool  // the store of queues does not have it: a batch queue, or a light queue that is not dispatched to
@@ -352,7 +355,7 @@ func (v *queueView) batchQueuesLocked() (n int) {
 func (v *queueView) offsetsLocked() map[cq.Key]queueState {
 	m := make(map[cq.Key]queueState, len(v.mu.known))
 	for k, q := range v.mu.known {
-		m[k] = queueState{next: q.next, unitless: q.unitless, gone: q.gone}
+		m[k] = queueState{next: q.next, begins: q.begins, unitless: q.unitless, gone: q.gone}
 	}
 	return m
 }

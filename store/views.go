@@ -31,6 +31,7 @@ type views struct {
 	flushing   sync.Mutex // one flush at a time
 	checkpoint Checkpoint // as last written; guarded by flushing
 	noted      int64      // position of the queue offsets last written; guarded by flushing
+	notedFound int64      // queueOffsets.found of it; guarded by flushing
 	unmarked   bool       // the mark of the rebuild is gone; guarded by flushing
 
 	// durableTo is the physical offset below which every unit is durable, in queues that are whole: what the log may lose. 0 until the first flush.
@@ -77,6 +78,16 @@ func (v *views) start() {
 			v.view.verify(ctx)
 		case cq.KindCombine:
 			v.sides.verify(ctx)
+		}
+	})
+	v.running.Go(func() {
+		select {
+		case <-v.verified:
+		case <-ctx.Done():
+			return
+		}
+		if err := v.view.verifyBeginnings(ctx, v.s.writer.Log()); err != nil && ctx.Err() == nil {
+			v.s.logger.Error("whether queues have lost their beginnings is not known", slog.Any("err", err))
 		}
 	})
 	v.running.Go(func() { v.flushNowAndThen(ctx) })
@@ -150,14 +161,14 @@ func (v *views) flush(ctx context.Context) error {
 	if whole {
 		v.durableTo.Store(from)
 	}
-	if note != nil && note.phyOffset != v.noted {
+	if note != nil && (note.phyOffset != v.noted || note.found != v.notedFound) {
 		switch err := writeQueueOffsets(v.s.fs, v.s.layout.queueOffsetsPath(), note); {
 		case diskFull(err): // a note that is old or missing costs time; the units are durable (W42)
 			v.s.logger.Warn("queue offsets are not noted", slog.Any("err", err))
 		case err != nil:
 			return err
 		default:
-			v.noted = note.phyOffset
+			v.noted, v.notedFound = note.phyOffset, note.found
 		}
 	}
 	failpoint.Hit(failpoint.OffsetsNoted)
@@ -199,7 +210,7 @@ func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 		return last, lastMs, nil
 	}
 	if v.learns() {
-		note = &queueOffsets{phyOffset: v.view.mu.delivered, last: v.view.mu.last, next: v.view.offsetsLocked()}
+		note = &queueOffsets{phyOffset: v.view.mu.delivered, last: v.view.mu.last, next: v.view.offsetsLocked(), found: v.view.mu.beginsFound}
 	}
 	return last, lastMs, note
 }
