@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tandemq/tandemmq/cq/rocks"
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
@@ -173,6 +174,10 @@ type Options struct {
 	CombineAssignOffsetCQType StoreType `prop:"combineAssignOffsetCQType,live"`
 	// CombineCQUseRocksdbForLmq keeps light queues in RocksDB alone. Default false.
 	CombineCQUseRocksdbForLmq bool `prop:"combineCQUseRocksdbForLmq"`
+	// RocksdbCompressionType compresses the units of RocksDB queues, but for those on the last level: none, snappy, lz4 (default) or zstd.
+	RocksdbCompressionType string `prop:"rocksdbCompressionType"`
+	// BottomMostCompressionTypeForConsumeQueueStore compresses them there: likewise, default zstd.
+	BottomMostCompressionTypeForConsumeQueueStore string `prop:"bottomMostCompressionTypeForConsumeQueueStore"`
 	// MappedFileSizeConsumeQueue is the length of a queue file in bytes, rounded up to whole units of 20. Default 6000000.
 	MappedFileSizeConsumeQueue int64 `prop:"mappedFileSizeConsumeQueue"`
 	// FlushConsumeQueueThoroughInterval is after how long consume queues are made durable: what a crash makes dispatch again. Default 60 s.
@@ -257,6 +262,17 @@ type Options struct {
 	// QueueDamagePolicy says what becomes of a RocksDB directory that is damaged: rebuild (default) or refuse, see QueueDamagePolicy.
 	QueueDamagePolicy QueueDamagePolicy `prop:"queueDamagePolicy,own"`
 
+	// RocksdbBlockCacheBytes is the memory for blocks of units of RocksDB queues. Default 0: by the machine, see sizedRocksOptions.
+	RocksdbBlockCacheBytes int64 `prop:"rocksdbBlockCacheBytes,own"`
+	// RocksdbWriteBufferBytes is the size of a memtable of units, of which there are up to four. Default 0: by the machine.
+	RocksdbWriteBufferBytes int64 `prop:"rocksdbWriteBufferBytes,own"`
+	// RocksdbBackgroundJobs is how many flushes and compactions run at once. Default 0: by the machine.
+	RocksdbBackgroundJobs int `prop:"rocksdbBackgroundJobs,own"`
+	// RocksdbRateLimitBytesPerSec bounds what they write, in bytes a second. Default 0: 100 MiB. -1: no bound.
+	RocksdbRateLimitBytesPerSec int64 `prop:"rocksdbRateLimitBytesPerSec,own"`
+	// RocksdbTailBytes is the memory for the newest units of RocksDB queues. Default 0: by the machine. -1: none.
+	RocksdbTailBytes int64 `prop:"rocksdbTailBytes,own"`
+
 	// FS is where the store lives. nil: the machine's filesystem. Not a property.
 	FS mmap.FS `prop:"-"`
 	// hooks replace what retention knows of the world, in tests.
@@ -313,15 +329,17 @@ func DefaultOptions() Options {
 		CheckCRCOnRecover: true,
 		MessageDelayLevel: defaultDelayLevels,
 
-		StoreType:                         StoreTypeFile,
-		CombineCQLoadingCQTypes:           string(StoreTypeFile + combineSeparator + StoreTypeRocksDB),
-		CombineCQPreferCQType:             StoreTypeFile,
-		CombineAssignOffsetCQType:         StoreTypeFile,
-		MappedFileSizeConsumeQueue:        6_000_000,
-		FlushConsumeQueueThoroughInterval: time.Minute,
-		MessageIndexEnable:                true,
-		MaxHashSlotNum:                    5_000_000,
-		MaxIndexNum:                       20_000_000,
+		StoreType:              StoreTypeFile,
+		RocksdbCompressionType: string(rocks.LZ4),
+		BottomMostCompressionTypeForConsumeQueueStore: string(rocks.ZSTD),
+		CombineCQLoadingCQTypes:                       string(StoreTypeFile + combineSeparator + StoreTypeRocksDB),
+		CombineCQPreferCQType:                         StoreTypeFile,
+		CombineAssignOffsetCQType:                     StoreTypeFile,
+		MappedFileSizeConsumeQueue:                    6_000_000,
+		FlushConsumeQueueThoroughInterval:             time.Minute,
+		MessageIndexEnable:                            true,
+		MaxHashSlotNum:                                5_000_000,
+		MaxIndexNum:                                   20_000_000,
 
 		MaxTransferCountOnMessageInMemory: 32,
 		MaxTransferBytesOnMessageInMemory: 262144,

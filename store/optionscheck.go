@@ -82,6 +82,11 @@ func (o *Options) Validate() error {
 	if _, err := parseHours(o.DeleteWhen); err != nil {
 		fault("deleteWhen is %q: %v", o.DeleteWhen, err)
 	}
+	between("rocksdbBlockCacheBytes", o.RocksdbBlockCacheBytes, 0, math.MaxInt64)
+	between("rocksdbWriteBufferBytes", o.RocksdbWriteBufferBytes, 0, math.MaxInt64)
+	between("rocksdbBackgroundJobs", int64(o.RocksdbBackgroundJobs), 0, 1024)
+	between("rocksdbRateLimitBytesPerSec", o.RocksdbRateLimitBytesPerSec, -1, math.MaxInt64)
+	between("rocksdbTailBytes", o.RocksdbTailBytes, -1, math.MaxInt64)
 	between("maxDispatchBehindBytes", o.MaxDispatchBehindBytes, 0, math.MaxInt64)
 	if _, err := o.DelayLevels(); err != nil {
 		faults = append(faults, err)
@@ -104,6 +109,7 @@ func (o *Options) Validate() error {
 		fault("storeType is %q, want %s or %s", o.StoreType, StoreTypeFile, StoreTypeRocksDB)
 	}
 	faults = append(faults, o.combineFaults()...)
+	faults = append(faults, o.rocksFaults()...)
 	switch o.BrokerRole {
 	case AsyncMaster, Slave:
 	case SyncMaster:

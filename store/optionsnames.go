@@ -91,5 +91,13 @@ var otherProperties = map[string]NoteKind{
 	"maxConsumeQueueScan":                             NoteUnused,
 	"sampleCountThreshold":                            NoteUnused,
 	"maxChecksumRange":                                NoteUnused,
+	"iteratorWhenUseRocksdbConsumeQueue":              NoteUnused,
+	"cleanRocksDBDirtyCQIntervalMin":                  NoteUnused,
+	"statRocksDBCQIntervalSec":                        NoteUnused,
+	"enableRocksDBLog":                                NoteUnused,
+	"memTableFlushIntervalMs":                         NoteUnused,
+	"realTimePersistRocksDBConfig":                    NoteUnused,
+	"rocksdbFlushWalFrequency":                        NoteUnused,
+	"rocksdbWalFileRollingThreshold":                  NoteUnused,
 	refusedDLedger:                                    NoteUnused, // when it is false
 }

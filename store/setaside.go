@@ -73,7 +73,7 @@ func (s *Store) openRocksAt(dir string, minPhy int64) (cq.Store, error) {
 	if err := makeDir(s.fs, dir); err != nil {
 		return nil, err
 	}
-	o := rocks.DefaultOptions()
+	o := s.o.machineRocksOptions()
 	o.Create, o.MinPhyOffset, o.Logger = true, minPhy, s.o.Logger
 	q, err := rocks.Open(dir, o)
 	if err != nil {

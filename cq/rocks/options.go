@@ -12,6 +12,17 @@ import (
 // RocksDBOptions are the options of the database itself.
 type RocksDBOptions = rocks.Options
 
+// Compression of table blocks.
+type Compression = rocks.Compression
+
+// The compressions.
+const (
+	NoCompression = rocks.NoCompression
+	Snappy        = rocks.Snappy
+	LZ4           = rocks.LZ4
+	ZSTD          = rocks.ZSTD
+)
+
 // Stats are the sizes of a store, in bytes.
 type Stats = rocks.Stats
 
