@@ -6,6 +6,7 @@ import (
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/index"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -201,6 +202,43 @@ func (v *View) MessageAt(phyOffset int64, r *message.Record) (release func(), er
 // MessageByID is Store.MessageByID.
 func (v *View) MessageByID(id string, r *message.Record) (release func(), err error) {
 	return messageByID(v.Log, id, r)
+}
+
+// OpenIndex opens the message index, for reading; the sizes of its files are read off them. ErrNoIndex when the store has none. Files that are not right are left out, and
+// told by Faults of the index.
+func (v *View) OpenIndex() (*index.Index, error) {
+	r := recovery{layout: v.Layout, base: DefaultOptions()}
+	if err := r.indexSizes(); err != nil {
+		return nil, err
+	}
+	n, err := countEntries(v.Layout.IndexDir())
+	if err == nil && n == 0 {
+		err = fmt.Errorf("open index of store %s: %w", v.Layout.Root, ErrNoIndex)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return index.Open(v.Layout.IndexDir(), index.Options{HashSlots: int32(r.base.MaxHashSlotNum), MaxEntries: int32(r.base.MaxIndexNum), ReadOnly: true})
+}
+
+// LogEnd returns the physical offset behind the last record. It reads the last file of the log.
+func (v *View) LogEnd() (int64, error) {
+	end, err := v.Log.End(commitlog.ScanOptions{})
+	return end.Offset, err
+}
+
+// Query is Store.Query over an index of OpenIndex.
+func (v *View) Query(x *index.Index, req QueryRequest, res *QueryResult) error {
+	res.Release()
+	if from := x.DispatchFrom(); from >= 0 {
+		res.IndexedTo = recordEnd(v.Log, from)
+	}
+	q := querier{log: v.Log, index: x, req: req, res: res}
+	if err := q.run(); err != nil {
+		res.Release()
+		return fmt.Errorf("query messages of %s by key %q: %w", req.Topic, req.Key, err)
+	}
+	return nil
 }
 
 func offsetByTime(q cq.Queue, log *commitlog.Log, timestampMs int64, b cq.Boundary) (int64, error) {

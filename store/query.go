@@ -22,6 +22,8 @@ type QueryRequest struct {
 	Max int
 	// BeginMs and EndMs bound the store time in ms, both included. EndMs 0: no bound.
 	BeginMs, EndMs int64
+	// OnRejected is told of each hit that is none, and why. nil: nobody.
+	OnRejected func(phyOffset int64, why string)
 }
 
 // MaxQueryResults is how many messages a Query answers at most. Source: MessageStoreConfig.maxMsgsNumBatch, 5.5.0.
@@ -118,18 +120,23 @@ func (q *querier) accept(phy int64) bool {
 		return false
 	}
 	var b []byte
+	var why string
 	err := commitlog.GuardFault(func() (err error) {
-		b, err = q.hit(phy)
+		b, why, err = q.hit(phy)
 		return err
 	})
 	var gone *commitlog.RangeError
 	switch {
-	case errors.As(err, &gone): // expired, or not written
-		return false
+	case errors.As(err, &gone):
+		why = "its record is not in the log: it has expired, or was not written"
 	case err != nil:
 		q.failed = err
 		return false
-	case b == nil:
+	}
+	if why != "" {
+		if q.req.OnRejected != nil {
+			q.req.OnRejected(phy, why)
+		}
 		return false
 	}
 	q.res.Messages = append(q.res.Messages, Message{Record: b, QueueOffset: q.record.QueueOffset, PhyOffset: phy})
@@ -137,28 +144,34 @@ func (q *querier) accept(phy int64) bool {
 	return true
 }
 
-// hit returns the record at phy if it is what is looked for, nil otherwise.
-func (q *querier) hit(phy int64) ([]byte, error) {
+const notRecord = "no record is there"
+
+// hit returns the record at phy if it is what is looked for, and otherwise why it is not.
+func (q *querier) hit(phy int64) (b []byte, why string, err error) {
 	head, err := q.log.Select(phy, message.BlankHeaderSize, &q.res.held)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	size, ok := message.RecordSize(head)
 	if !ok {
-		return nil, nil
+		return nil, notRecord, nil
 	}
-	b, err := q.log.Select(phy, size, &q.res.held)
+	b, err = q.log.Select(phy, size, &q.res.held)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	r := &q.record
-	if r.Decode(b, false) != nil || r.PhyOffset != phy || string(r.Topic) != q.req.Topic {
-		return nil, nil
+	switch {
+	case r.Decode(b, false) != nil || r.PhyOffset != phy:
+		return nil, notRecord, nil
+	case string(r.Topic) != q.req.Topic:
+		return nil, "its message is of another topic", nil
+	case r.StoreTimestampMs < q.req.BeginMs || r.StoreTimestampMs > q.req.EndMs:
+		return nil, "its message was stored at another time", nil
+	case !hasKey(r, q.req.Key, q.req.Type):
+		return nil, "its message has other keys of the same hash", nil
 	}
-	if r.StoreTimestampMs < q.req.BeginMs || r.StoreTimestampMs > q.req.EndMs || !hasKey(r, q.req.Key, q.req.Type) {
-		return nil, nil
-	}
-	return b, nil
+	return b, "", nil
 }
 
 // hasKey tells whether a record has a key of a type.

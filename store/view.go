@@ -15,6 +15,8 @@ import (
 type ViewOptions struct {
 	// Kind is the side to read: cq.KindFile or cq.KindRocks.
 	Kind cq.Kind
+	// LogOnly leaves the queues alone, whatever Kind says: Queues is nil.
+	LogOnly bool
 	// Exclusive takes the lock as a writer does, for a caller that changes what lies beside log and queues.
 	Exclusive bool
 	// Logger gets what the parts report. nil: discard.
@@ -27,7 +29,7 @@ type View struct {
 	Layout Layout
 	Kind   cq.Kind
 	Log    *commitlog.Log
-	Queues cq.Reader
+	Queues cq.Reader // nil with LogOnly
 	// Unclean tells that the store was not closed cleanly: the last records may lack units, and the last units records.
 	Unclean bool
 
@@ -63,6 +65,9 @@ func OpenView(root string, o ViewOptions) (v *View, err error) {
 		return v, err
 	}
 	v.closers = append(v.closers, v.Log.Close)
+	if o.LogOnly {
+		return v, nil
+	}
 	return v, v.openQueues(o)
 }
 

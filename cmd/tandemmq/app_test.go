@@ -133,7 +133,7 @@ func TestCompletion(t *testing.T) {
 		return stdout
 	}
 	require.Contains(t, complete(), "store\n")
-	require.Contains(t, complete("store"), "dump\nstatus\ncheck\nrecover\nrebuild\nclean\ngenerate\noffsets\n")
+	require.Contains(t, complete("store"), "dump\nstatus\ncheck\nrecover\nrebuild\nclean\ngenerate\noffsets\nget\nby-time\nquery\ninspect\n")
 	require.Contains(t, complete("store", "dump", "--q"), "--queues-only\n")
 }
 

@@ -15,7 +15,10 @@ func storeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "store", Usage: "look into store directories, and make sample ones",
 		Description: "Example:\n\n   tandemmq store dump --store /data/rocketmq/store --queues-only",
-		Subcommands: []*cli.Command{dumpCommand(), storeStatusCommand(), checkCommand(), recoverCommand(), rebuildCommand(), cleanCommand(), generateCommand(), offsetsCommand()},
+		Subcommands: []*cli.Command{
+			dumpCommand(), storeStatusCommand(), checkCommand(), recoverCommand(), rebuildCommand(), cleanCommand(), generateCommand(), offsetsCommand(),
+			getCommand(), byTimeCommand(), queryCommand(), inspectCommand(),
+		},
 	}
 }
 

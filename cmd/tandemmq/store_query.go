@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tandemq/tandemmq/index"
+	"github.com/tandemq/tandemmq/message"
+	"github.com/tandemq/tandemmq/store"
+)
+
+func queryCommand() *cli.Command {
+	return &cli.Command{
+		Name: "query", Usage: "find messages by key",
+		Description: `Looks messages up in the index of a stopped store: by a word of KEYS or the unique key (--type K), by the unique key (U), by tags (T). The
+index has hashes only, so each hit is compared with its record; --explain shows those that were turned down.
+
+A message behind the place that the index has come to is not found. The queues are not read.
+
+   tandemmq store query --store /data/rocketmq/store --topic orders --key order-4711
+   tandemmq store query --store /data/rocketmq/store --topic orders --key paid --type T --from 2026-01-02T00:00:00Z --explain
+
+Exit codes: 0 looked up, also when nothing was found, 1 no index or could not be read, 2 wrong usage.`,
+		Flags: []cli.Flag{
+			storeFlag(),
+			&cli.StringFlag{Name: "topic", Usage: "`TOPIC` of the messages", Required: true},
+			&cli.StringFlag{Name: "key", Usage: "`KEY` to look for", Required: true},
+			&cli.StringFlag{Name: "type", Value: "K", Usage: "`KIND` of key: K, U or T"},
+			&cli.StringFlag{Name: "from", Usage: "stored at `TIME` or later (ms, or a time with its zone)"},
+			&cli.StringFlag{Name: "to", Usage: "stored at `TIME` or before"},
+			&cli.IntFlag{Name: "n", Value: 32, Usage: fmt.Sprintf("the newest `COUNT` messages, at most %d", store.MaxQueryResults)},
+			&cli.BoolFlag{Name: "body", Usage: "print properties and bodies too"},
+			&cli.BoolFlag{Name: "explain", Usage: "show the hits that are none, and why"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON document"},
+		},
+		Action: withView(runQuery),
+	}
+}
+
+// rejectedHit is an entry of the key's hash that leads to no message with the key.
+type rejectedHit struct {
+	PhyOffset int64  `json:"phyOffset"`
+	Why       string `json:"why"`
+}
+
+// queryReport is what query prints with --json.
+type queryReport struct {
+	Topic string `json:"topic"`
+	Key   string `json:"key"`
+	Type  string `json:"type"`
+	Hash  int32  `json:"keyHash"`
+	Slot  int32  `json:"slot"`
+	// IndexedTo is the physical offset up to which the log is indexed, -1 when nothing is; LogEnd where the log ends.
+	IndexedTo int64          `json:"indexedTo"`
+	LogEnd    int64          `json:"logEnd"`
+	Files     int            `json:"files"`
+	Steps     int64          `json:"chainSteps"`
+	BadLinks  int            `json:"badLinks"`
+	Limited   bool           `json:"limited"`
+	Rejected  int            `json:"rejected"`
+	Hits      []rejectedHit  `json:"rejectedHits,omitempty"`
+	Faults    []string       `json:"faults,omitempty"`
+	Messages  []*messageInfo `json:"messages"`
+}
+
+func queryRequest(c *cli.Context) (req store.QueryRequest, err error) {
+	req = store.QueryRequest{Topic: c.String("topic"), Key: c.String("key"), Max: c.Int("n")}
+	switch t := c.String("type"); t {
+	case "K", "U", "T":
+		req.Type = index.Type(t[0])
+	default:
+		return req, usageError("--type %q: use K (keys), U (unique key) or T (tags)", t)
+	}
+	if req.Max < 1 || req.Max > store.MaxQueryResults {
+		return req, usageError("-n %d: use 1 to %d", req.Max, store.MaxQueryResults)
+	}
+	req.EndMs = math.MaxInt64
+	if s := c.String("from"); s != "" {
+		if req.BeginMs, err = parseTimeFlag("from", s); err != nil {
+			return req, err
+		}
+	}
+	if s := c.String("to"); s != "" {
+		req.EndMs, err = parseTimeFlag("to", s)
+	}
+	if err == nil && req.BeginMs > req.EndMs {
+		err = usageError("--from is later than --to")
+	}
+	return req, err
+}
+
+func runQuery(c *cli.Context, v *store.View) (err error) {
+	req, err := queryRequest(c)
+	if err != nil {
+		return err
+	}
+	x, err := v.OpenIndex()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	slots, _ := x.Geometry()
+	rep := queryReport{Topic: req.Topic, Key: req.Key, Type: string(rune(req.Type)), Hash: index.HashKey([]byte(req.Topic), []byte(req.Key), req.Type), Messages: []*messageInfo{}}
+	rep.Slot = rep.Hash % slots
+	if c.Bool("explain") {
+		req.OnRejected = func(phy int64, why string) { rep.Hits = append(rep.Hits, rejectedHit{phy, why}) }
+	}
+	for _, fault := range x.Faults() {
+		rep.Faults = append(rep.Faults, fault.Error())
+	}
+	end, err := v.LogEnd()
+	if err != nil {
+		return err
+	}
+	rep.LogEnd = end
+	var res store.QueryResult
+	defer res.Release()
+	if err := v.Query(x, req, &res); err != nil {
+		return err
+	}
+	a := &res.Answer
+	rep.IndexedTo, rep.Files, rep.Steps, rep.BadLinks, rep.Limited, rep.Rejected = res.IndexedTo, a.Files, a.Steps, a.BadLinks, a.Limited, a.Rejected
+	for _, m := range res.Messages {
+		var r message.Record
+		release, err := v.MessageAt(m.PhyOffset, &r)
+		info := &messageInfo{PhyOffset: m.PhyOffset}
+		if err != nil {
+			info.Fault = err.Error()
+		} else {
+			info.QueueOffset = r.QueueOffset
+			info.fill(&r, c.Bool("body"))
+			release()
+		}
+		rep.Messages = append(rep.Messages, info)
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, rep)
+	}
+	return printQuery(c, &rep)
+}
+
+func printQuery(c *cli.Context, rep *queryReport) error {
+	w := c.App.Writer
+	fmt.Fprintf(w, "Messages of %s by key %q, type %s: %s\n", rep.Topic, rep.Key, rep.Type, counted(len(rep.Messages), "message"))
+	indexed := "nothing"
+	if rep.IndexedTo >= 0 {
+		indexed = fmt.Sprintf("the log up to %d, %s behind its end", rep.IndexedTo, byteSize(max(rep.LogEnd-rep.IndexedTo, 0)))
+	}
+	table(
+		w,
+		[2]string{"index has", indexed},
+		[2]string{"looked at", fmt.Sprintf("%s, %s of the chains (hash %d, slot %d)", counted(rep.Files, "file"), counted(int(rep.Steps), "step"), rep.Hash, rep.Slot)},
+		[2]string{"turned down", counted(rep.Rejected, "hit")},
+	)
+	for _, h := range rep.Hits {
+		fmt.Fprintf(w, "  turned down: physical offset %d: %s\n", h.PhyOffset, h.Why)
+	}
+	for _, f := range rep.Faults {
+		fmt.Fprintf(c.App.ErrWriter, "warning: left out: %s\n", f)
+	}
+	if rep.BadLinks > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s led nowhere: `tandemmq store rebuild --index` makes the index anew\n", counted(rep.BadLinks, "chain"))
+	}
+	if rep.Limited {
+		fmt.Fprintln(c.App.ErrWriter, "warning: the search was given up before its end: narrow it with --from and --to")
+	}
+	if len(rep.Messages) == 0 {
+		return nil
+	}
+	return printMessages(w, rep.Messages, c.Bool("body"))
+}
