@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -270,4 +271,28 @@ func TestReadUsage(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, tt.want)
 	}
+}
+
+// Both sides of a migrated store tell the same of a queue.
+func TestReadRocks(t *testing.T) {
+	root := readableStore(t)
+	code, _, stderr := runApp(t, "migrate", "run", "--store", root, "--yes")
+	if strings.Contains(stderr, "built without cgo") {
+		t.Skip("this binary has no RocksDB")
+	}
+	require.Zero(t, code, stderr)
+	var files, rocks getReport
+	args := []string{"get", "--store", root, "--topic", "%LMQ%light_0", "-n", "1000"}
+	tell(t, &files, append(args, "--cq", "file")...)
+	tell(t, &rocks, append(args, "--cq", "rocks")...)
+	require.NotEmpty(t, rocks.Messages)
+	require.Equal(t, "rocks", string(rocks.Side))
+	rocks.Side = files.Side
+	require.Equal(t, files, rocks)
+	var got byTimeReport
+	tell(t, &got, "by-time", "--store", root, "--topic", "%LMQ%light_0", "--time", strconv.FormatInt(rocks.Messages[5].StoreTimestamp, 10), "--cq", "rocks")
+	require.EqualValues(t, 5, got.Offset)
+	require.Regexp(t, `\n +20 +8 +StoreTimestampMs +`+strconv.FormatInt(rocks.Messages[5].StoreTimestamp, 10)+` `,
+		tell(t, nil, "inspect", "unit", "--store", root, "--topic", "%LMQ%light_0", "--offset", "5", "--cq", "rocks"))
+	require.NotContains(t, tell(t, nil, "inspect", "cq", "--store", root, "--topic", "%LMQ%light_0", "--cq", "rocks"), "FIRST SLOT")
 }
