@@ -3,6 +3,7 @@
 //
 //	<root>/consumequeue/<topic>/<queueId>/<20 digits>       units; the layout is drawn in codec.go
 //	<root>/consumequeue_ext/<topic>/<queueId>/<20 digits>   extension units; the layout is drawn in ext.go
+//	<root>/batchconsumequeue/<topic>/<queueId>/<20 digits>  units of batch queues, which are read (OpenBatch) and not written; the layout is drawn in batch.go
 //
 // # Basics
 //
