@@ -62,6 +62,10 @@ func (p *probed) file(f *mappedfile.File, data []byte, pos int64, budget *int64)
 		p.nextValid = f.From()
 		return nil
 	}
+	// Reading ahead would bring pages of reserved blocks into memory, which count as data from then on: all that is reserved would be read.
+	advise := func(a mmap.Advice) { _ = f.Advise(0, f.Size(), a) } // hints
+	advise(mmap.Random)
+	defer advise(mmap.Normal)
 	for pos < f.Size() {
 		from, to, err := f.NextData(pos)
 		if err != nil {
@@ -73,6 +77,9 @@ func (p *probed) file(f *mappedfile.File, data []byte, pos int64, budget *int64)
 		}
 		if n := leadingZeros(data[from:to]); from+n < to {
 			from += n
+			if p.dirtyAt < 0 {
+				advise(mmap.Sequential) // there is something to search through
+			}
 			p.dirty(f.From() + from)
 			if *budget < to-from {
 				to = from + max(*budget, 0)
