@@ -21,16 +21,16 @@ type owned struct {
 
 func (r *owned) destroy() {
 	for _, o := range r.families {
-		o.Destroy()
+		destroy(o)
 	}
 	if r.db != nil {
-		r.db.Destroy()
+		destroy(r.db)
 	}
 	for _, c := range r.caches {
-		c.Destroy()
+		destroy(c)
 	}
 	if r.filter != nil {
-		r.filter.free()
+		destroy(r.filter)
 	}
 	*r = owned{}
 }
@@ -58,7 +58,7 @@ func fromString(format string, args ...any) (*grocksdb.Options, error) {
 	if err != nil {
 		return nil, fmt.Errorf("options %q: %w", text, err)
 	}
-	return o, nil
+	return made(o), nil
 }
 
 // newDBOptions returns the options of the database as a whole.
@@ -138,13 +138,13 @@ func (r *owned) newFamilyOptions(f FamilyOptions, disableAutoCompactions bool) (
 	}
 	table := r.newTableOptions(f)
 	c.SetBlockBasedTableFactory(table)
-	table.Destroy()
+	destroy(table)
 	return c, nil
 }
 
 // newTableOptions returns the layout of table files. The factory copies it.
 func (r *owned) newTableOptions(f FamilyOptions) *grocksdb.BlockBasedTableOptions {
-	t := grocksdb.NewDefaultBlockBasedTableOptions()
+	t := made(grocksdb.NewDefaultBlockBasedTableOptions())
 	t.SetFormatVersion(FormatVersion)
 	t.SetChecksum(1) // kCRC32c
 	if f.Checksum == XXH3 {
@@ -165,11 +165,11 @@ func (r *owned) newTableOptions(f FamilyOptions) *grocksdb.BlockBasedTableOption
 	t.SetCacheIndexAndFilterBlocksWithHighPriority(true)
 	t.SetPinL0FilterAndIndexBlocksInCache(false)
 	t.SetPinTopLevelIndexAndFilter(true)
-	lru := grocksdb.NewLRUCacheOptions()
+	lru := made(grocksdb.NewLRUCacheOptions())
 	lru.SetCapacity(uint(f.BlockCacheBytes))
 	lru.SetNumShardBits(f.BlockCacheShardBits)
-	cache := grocksdb.NewLRUCacheWithOptions(lru)
-	lru.Destroy()
+	cache := made(grocksdb.NewLRUCacheWithOptions(lru))
+	destroy(lru)
 	t.SetBlockCache(cache)
 	r.caches = append(r.caches, cache)
 	return t

@@ -45,11 +45,11 @@ func (db *DB) Compact(ctx context.Context, progress func(writtenBytes, totalByte
 		done   = make(chan struct{})
 	)
 	watch.Go(func() { paused = db.watchCompaction(ctx, done, progress) })
-	o := grocksdb.NewCompactRangeOptions()
+	o := made(grocksdb.NewCompactRangeOptions())
 	o.SetBottommostLevelCompaction(grocksdb.KForce)
 	o.SetMaxSubCompactions(int32(db.options.MaxSubcompactions))
 	db.c.CompactRangeCFOpt(db.units, grocksdb.Range{}, o)
-	o.Destroy()
+	destroy(o)
 	close(done)
 	watch.Wait()
 	if paused { // RocksDB counts pauses

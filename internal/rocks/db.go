@@ -125,6 +125,7 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 	if err != nil {
 		return nil, &Error{Op: opOpen, Dir: dir, Text: err.Error()}
 	}
+	madeAll(1 + len(db.handles))
 	for i, name := range db.names {
 		switch name {
 		case familyUnits:
@@ -134,10 +135,10 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 			db.offsetsID = db.handles[i].ID()
 		}
 	}
-	db.read = grocksdb.NewDefaultReadOptions()
-	db.write = grocksdb.NewDefaultWriteOptions()
+	db.read = made(grocksdb.NewDefaultReadOptions())
+	db.write = made(grocksdb.NewDefaultWriteOptions())
 	db.write.DisableWAL(true)
-	db.grouped = grocksdb.NewDefaultWriteOptions()
+	db.grouped = made(grocksdb.NewDefaultWriteOptions())
 	db.grouped.DisableWAL(true)
 	db.grouped.SetMemtableInsertHintPerBatch(true)
 	return db, nil
@@ -239,8 +240,8 @@ func (db *DB) Flush() error {
 		return err
 	}
 	defer db.leave()
-	o := grocksdb.NewDefaultFlushOptions()
-	defer o.Destroy()
+	o := made(grocksdb.NewDefaultFlushOptions())
+	defer destroy(o)
 	o.SetWait(true)
 	if err := db.c.FlushCFs(db.handles, o); err != nil {
 		return db.fail("flush", err.Error())
@@ -269,7 +270,11 @@ func (db *DB) Get(f Family, key []byte) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, db.fail("read a row of", err.Error())
 	}
-	defer s.Free()
+	madeAll(1)
+	defer func() {
+		s.Free()
+		destroyed(1)
+	}()
 	if !s.Exists() {
 		return nil, false, nil
 	}
@@ -291,8 +296,11 @@ func (db *DB) scan(h *grocksdb.ColumnFamilyHandle, start []byte, fn func(key, va
 	if h == nil {
 		return nil
 	}
-	it := db.c.NewIteratorCF(db.read, h)
-	defer it.Close()
+	it := made(db.c.NewIteratorCF(db.read, h))
+	defer func() {
+		it.Close()
+		destroyed(1)
+	}()
 	for it.Seek(start); it.Valid(); it.Next() {
 		if !fn(it.Key().Data(), it.Value().Data()) {
 			break
@@ -315,12 +323,13 @@ func (db *DB) Close() error {
 	}
 	db.closed = true
 	for _, h := range db.handles {
-		h.Destroy()
+		destroy(h)
 	}
 	db.c.Close()
-	db.read.Destroy()
-	db.write.Destroy()
-	db.grouped.Destroy()
+	destroyed(1)
+	destroy(db.read)
+	destroy(db.write)
+	destroy(db.grouped)
 	db.owned.destroy()
 	return nil
 }

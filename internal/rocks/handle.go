@@ -69,7 +69,7 @@ type minPhyFilter struct {
 }
 
 func newMinPhyFilter(minPhy int64) *minPhyFilter {
-	f := &minPhyFilter{bound: (*C.int64_t)(C.calloc(1, 8))}
+	f := made(&minPhyFilter{bound: (*C.int64_t)(C.calloc(1, 8))})
 	f.set(minPhy)
 	return f
 }
@@ -83,5 +83,5 @@ func (f *minPhyFilter) install(o *grocksdb.Options) {
 	o.SetCompactionFilter(grocksdb.NewNativeCompactionFilter(unsafe.Pointer(C.tmq_filter_create(f.bound))))
 }
 
-// free releases the bound, after the database has closed and the options are gone.
-func (f *minPhyFilter) free() { C.free(unsafe.Pointer(f.bound)) }
+// Destroy releases the bound, after the database has closed and the options are gone.
+func (f *minPhyFilter) Destroy() { C.free(unsafe.Pointer(f.bound)) }

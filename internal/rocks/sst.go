@@ -56,7 +56,7 @@ func (db *DB) NewIngester(dir string) (_ *Ingester, err error) {
 		return nil, err
 	}
 	w.owned.families = append(w.owned.families, w.options)
-	w.env = grocksdb.NewDefaultEnvOptions()
+	w.env = made(grocksdb.NewDefaultEnvOptions())
 	return w, nil
 }
 
@@ -78,7 +78,7 @@ func removeFiles(dir string) error {
 
 // begin opens the next file.
 func (w *Ingester) begin() error {
-	w.writer = grocksdb.NewSSTFileWriter(w.env, w.options)
+	w.writer = made(grocksdb.NewSSTFileWriter(w.env, w.options))
 	w.serial++
 	w.path = filepath.Join(w.dir, fmt.Sprintf("ingest-%06d.sst", w.serial))
 	if err := w.writer.Open(w.path); err != nil {
@@ -120,7 +120,7 @@ func (w *Ingester) Cut() error {
 		return nil
 	}
 	err := w.writer.Finish()
-	w.writer.Destroy()
+	destroy(w.writer)
 	w.writer = nil
 	if err != nil {
 		return w.fail("finish", err.Error())
@@ -145,8 +145,8 @@ func (w *Ingester) Commit() error {
 		return err
 	}
 	defer w.db.leave()
-	o := grocksdb.NewDefaultIngestExternalFileOptions()
-	defer o.Destroy()
+	o := made(grocksdb.NewDefaultIngestExternalFileOptions())
+	defer destroy(o)
 	o.SetMoveFiles(true)
 	o.SetSnapshotConsistency(true)
 	o.SetAllowGlobalSeqNo(true)
@@ -161,7 +161,7 @@ func (w *Ingester) Commit() error {
 // Rollback drops what was put since the last Commit.
 func (w *Ingester) Rollback() error {
 	if w.writer != nil {
-		w.writer.Destroy()
+		destroy(w.writer)
 		w.writer = nil
 	}
 	w.files = w.files[:0]
@@ -174,7 +174,7 @@ func (w *Ingester) Close() error {
 		return nil
 	}
 	err := errors.Join(w.Rollback(), RemoveLeftovers(w.dir))
-	w.env.Destroy()
+	destroy(w.env)
 	w.env = nil
 	w.owned.destroy()
 	return err
