@@ -158,7 +158,7 @@ func TestEveryOptionCanChange(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			before, after := DefaultOptions(), DefaultOptions()
 			old := p.text(&before)
-			text := map[string]string{"true": "false", "false": "true"}[old]
+			text := map[string]string{"true": "false", "false": "true", "0": "7"}[old]
 			if text == "" {
 				text = strings.TrimLeft(old+"7", " ")
 			}
