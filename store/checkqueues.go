@@ -212,7 +212,19 @@ func (c *checker) nextOffset(q *checkedQueue, side int, next int64) {
 	f.Severity = c.suspended()
 	f.Got, f.Want = fmt.Sprintf("max %d", q.sides[side].b.Max), fmt.Sprintf("max %d", next)
 	f.Text = fmt.Sprintf("max is %d, and a record in the log has slot %d: the next put would give offsets a second time", q.sides[side].b.Max, next-1)
+	if side == sideFile && q.leftInFiles() {
+		f.Severity = CheckWarning
+		f.Text += " with files alone; RocksDB, which may have light queues alone, has it"
+	}
 	c.found.add(f)
+}
+
+// leftInFiles tells whether a light queue is in files too and goes on in RocksDB: files had it before RocksDB was told to have light queues alone.
+//
+// Source: CombineConsumeQueueStore, combineCQUseRocksdbForLmq, 5.5.0.
+func (q *checkedQueue) leftInFiles() bool {
+	f, r := &q.sides[sideFile], &q.sides[sideRocks]
+	return q.key.IsLMQ() && f.usable() && r.usable() && r.b.Max > f.b.Max
 }
 
 func (w *queueReader) side(q *checkedQueue, s int) error {

@@ -27,7 +27,9 @@ func (w *queueReader) compareSides(q *checkedQueue) error {
 	}
 	if f.b.Max != r.b.Max {
 		x := both(CheckMaxDiffers, -1, fmt.Sprintf("rocks max %d", r.b.Max), fmt.Sprintf("file max %d", f.b.Max), "max is %d in files and %d in RocksDB", f.b.Max, r.b.Max)
-		x.Severity = w.c.suspended()
+		if x.Severity = w.c.suspended(); q.leftInFiles() {
+			x.Severity = CheckWarning
+		}
 		w.c.found.add(x)
 	}
 	if f.b.Min != r.b.Min {

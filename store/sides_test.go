@@ -284,6 +284,26 @@ func TestLightQueuesInRocksDBAlone(t *testing.T) {
 	}
 }
 
+// Light queues that files had before RocksDB was told to have them alone stay where they end there, which the check says and takes for no error.
+func TestLightQueuesLeftInFiles(t *testing.T) {
+	o := combineOptions()
+	root := t.TempDir()
+	for _, alone := range []bool{false, true} {
+		o.CombineCQUseRocksdbForLmq = alone
+		s := openCombined(t, root, o)
+		putSome(t, s, 30)
+		awaitSides(t, s)
+		require.NoError(t, s.Close())
+	}
+	rep, err := Check(t.Context(), root, CheckOptions{Deep: true})
+	require.NoError(t, err)
+	require.True(t, rep.Sound, "%v", rep.Findings)
+	require.Positive(t, rep.Warnings)
+	s := openCombined(t, root, only(o, StoreTypeFile))
+	require.EqualValues(t, 40, s.NextOffset("%LMQ%a", 0), "with files alone, none is given twice")
+	require.NoError(t, s.Close())
+}
+
 // The checkpoint speaks of file queues alone (F37): time with RocksDB alone does not move what it says of them.
 func TestF37CheckpointSpeaksOfFilesAlone(t *testing.T) {
 	needRocksDB(t)

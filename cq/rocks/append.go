@@ -78,6 +78,7 @@ func (s *Store) accept(ctx context.Context, entries []cq.Entry) (n int, repeat b
 	if err != nil {
 		return 0, false, err
 	}
+	whole := entries
 	entries = entries[:min(len(entries), room, stagedAtOnce)]
 	var (
 		last cq.Key // of the entry before
@@ -102,9 +103,13 @@ func (s *Store) accept(ctx context.Context, entries []cq.Entry) (n int, repeat b
 			}
 			break
 		}
-		b.add(row, r, e)
-		c.mu.acceptedPhy = max(c.mu.acceptedPhy, e.Unit.End())
 		n++
+		end := e.Unit.End()
+		if n < len(whole) && whole[n].Unit.PhyOffset == e.Unit.PhyOffset {
+			end = e.Unit.PhyOffset // more units of this record come, perhaps with the next batch
+		}
+		b.add(row, r, e, end)
+		c.mu.acceptedPhy = max(c.mu.acceptedPhy, end)
 	}
 	c.acceptedLocked(n)
 	return n, repeat, err

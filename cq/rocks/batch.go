@@ -13,7 +13,7 @@ type unitBatch struct {
 	units  []pendingUnit
 	queues []pendingQueue
 	keys   []byte // the keys of the queues' units up to the slot, one behind the other
-	phy    int64  // end of the furthest record
+	phy    int64  // all units of records below it are in this batch or an earlier one
 }
 
 // pendingUnit is a unit of a batch.
@@ -38,8 +38,8 @@ func (b *unitBatch) reset(number uint32) {
 	b.number, b.units, b.queues, b.keys, b.phy = number, b.units[:0], b.queues[:0], b.keys[:0], -1
 }
 
-// add appends an entry of the queue in that row.
-func (b *unitBatch) add(row uint32, r *endRow, e *cq.Entry) {
+// add appends an entry of the queue in that row, with which all units of records below phy are there.
+func (b *unitBatch) add(row uint32, r *endRow, e *cq.Entry, phy int64) {
 	at := int32(len(b.units))
 	b.units = append(b.units, pendingUnit{unit: e.Unit, next: -1})
 	if r.batch != b.number {
@@ -56,7 +56,7 @@ func (b *unitBatch) add(row uint32, r *endRow, e *cq.Entry) {
 	q.last = at
 	q.count++
 	r.next = e.QueueOffset + 1
-	b.phy = max(b.phy, e.Unit.End())
+	b.phy = max(b.phy, phy)
 }
 
 // prefix returns the key of the queue's units up to the slot.

@@ -4,7 +4,9 @@ package rocks
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -293,4 +295,44 @@ func TestBatchesAreReused(t *testing.T) {
 		step()
 	}
 	require.Less(t, testing.AllocsPerRun(20, step), 30.0, "for 600 units")
+}
+
+// Where units of one record are written apart, as it is in many queues, the checkpoint does not speak of it before the last of them is there.
+func TestCheckpointSpeaksOfWholeRecords(t *testing.T) {
+	o := testOptions()
+	o.Commit.MaxPendingUnits = 7
+	s := openNew(t, o)
+	queues := []cq.Key{{Topic: "T"}, {Topic: "%LMQ%a"}, {Topic: "%LMQ%b"}, {Topic: "%LMQ%c"}, {Topic: "%LMQ%d"}}
+	writes := 0
+	require.NoError(t, s.AwaitReadable(t.Context()))
+	s.commit.write = func(b *rocks.Batch, grouped bool) error {
+		if err := s.db.Write(b, grouped); err != nil {
+			return err
+		}
+		writes++
+		value, found, err := s.db.Get(rocks.Offsets, checkpointKey)
+		if err != nil || !found {
+			return errors.Join(err, errors.New("no checkpoint"))
+		}
+		whole := int64(binary.BigEndian.Uint64(value)) / 100 // records
+		for _, k := range queues {
+			var stored [1]cq.Unit
+			if n, err := rocks.ReadUnits(s.db, appendUnitPrefix(nil, k), whole-1, stored[:]); whole > 0 && (err != nil || n == 0) {
+				return errors.Join(fmt.Errorf("the checkpoint says that %s has slot %d", k, whole-1), err)
+			}
+		}
+		return nil
+	}
+	var batch []cq.Entry
+	for slot := range int64(400) {
+		for _, k := range queues {
+			batch = append(batch, cq.Entry{Key: k, QueueOffset: slot, Unit: cq.Unit{PhyOffset: 100 * slot, Size: 100, StoreTimestampMs: 1}})
+		}
+	}
+	for ; len(batch) > 0; batch = batch[100:] {
+		require.NoError(t, s.Append(t.Context(), batch[:100]))
+		require.NoError(t, s.AwaitReadable(t.Context()))
+		require.Equal(t, batch[99].Unit.End(), s.DispatchFrom())
+	}
+	require.Greater(t, writes, 200)
 }
