@@ -36,7 +36,7 @@ func TestKillAtPlaces(t *testing.T) {
 	require.Equal(t, failpoint.Env, failpointEnv)
 	for _, view := range viewModes {
 		t.Run(view.name, func(t *testing.T) {
-			first, n := seeds(t, 8, 400)
+			first, n := seeds(t, 6, 400)
 			met, tried := reach{}, reach{}
 			dir := scratch(t)
 			for i := range n {

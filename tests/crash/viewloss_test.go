@@ -28,7 +28,7 @@ import (
 func TestViewLoss(t *testing.T) {
 	for _, view := range viewModes {
 		t.Run(view.name, func(t *testing.T) {
-			first, n := seeds(t, 48, 4000)
+			first, n := seeds(t, 32, 4000)
 			met := reach{}
 			dir := scratch(t)
 			for i := 0; i < n; {

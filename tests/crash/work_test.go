@@ -20,11 +20,21 @@ type viewMode struct {
 	name  string
 	set   func(o *store.Options)
 	kinds []cq.Kind // that are looked at afterwards
+
+	lightInRocks bool // of two kinds, RocksDB alone has light queues
 }
+
+// has tells whether one of the kinds keeps a queue.
+func (m viewMode) has(kind cq.Kind, q queue) bool {
+	return kind == cq.KindRocks || !m.lightInRocks || !cq.Key{Topic: q.Topic}.IsLMQ()
+}
+
+// combined tells whether the store has its queues twice.
+func (m viewMode) combined() bool { return len(m.kinds) > 1 }
 
 // viewModes are filled further where RocksDB is built in.
 var viewModes = []viewMode{
-	{"files", func(*store.Options) {}, []cq.Kind{cq.KindFile}},
+	{name: "files", set: func(*store.Options) {}, kinds: []cq.Kind{cq.KindFile}},
 }
 
 func viewModeOf(name string) viewMode {

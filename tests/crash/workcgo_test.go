@@ -8,8 +8,14 @@ import (
 )
 
 func init() {
+	both := []cq.Kind{cq.KindFile, cq.KindRocks}
 	viewModes = append(
 		viewModes,
-		viewMode{"rocks", func(o *store.Options) { o.StoreType = store.StoreTypeRocksDB }, []cq.Kind{cq.KindRocks}},
+		viewMode{name: "rocks", set: func(o *store.Options) { o.StoreType = store.StoreTypeRocksDB }, kinds: []cq.Kind{cq.KindRocks}},
+		viewMode{name: "combine", set: func(o *store.Options) { o.RocksdbCQDoubleWriteEnable = true }, kinds: both},
+		viewMode{name: "combine, RocksDB first", set: func(o *store.Options) {
+			o.RocksdbCQDoubleWriteEnable, o.CombineCQUseRocksdbForLmq = true, true
+			o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = store.StoreTypeRocksDB, store.StoreTypeRocksDB
+		}, kinds: both, lightInRocks: true},
 	)
 }

@@ -55,7 +55,7 @@ func scratch(t *testing.T) string {
 func TestKillWork(t *testing.T) {
 	for _, view := range viewModes {
 		t.Run(view.name, func(t *testing.T) {
-			first, n := seeds(t, 8, 500)
+			first, n := seeds(t, 6, 500)
 			met := reach{}
 			dir := scratch(t)
 			for i := range n {

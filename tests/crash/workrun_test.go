@@ -30,6 +30,7 @@ type workRun struct {
 	met     reach
 	putMode putMode // of the check
 	damaged bool    // a test has taken something away
+	stays   bool    // processes do not close and open the store
 	keep    int64   // log files that retention leaves
 
 	due  map[key]place    // acknowledged and promised, or seen in the log. phy -1: not told, it is at or above since
@@ -60,7 +61,7 @@ func (r *workRun) kill(t *testing.T, place string) {
 	r.runs++
 	mode := putModes[r.rng.IntN(len(putModes))]
 	do := workOrders{
-		Root: r.root, View: r.view.name, Mode: mode.name, Run: r.runs, Producers: 1 + r.rng.IntN(6), Seed: r.rng.Uint64(), Closes: r.rng.IntN(3) == 0,
+		Root: r.root, View: r.view.name, Mode: mode.name, Run: r.runs, Producers: 1 + r.rng.IntN(6), Seed: r.rng.Uint64(), Closes: r.rng.IntN(3) == 0 && !r.stays,
 	}
 	for _, q := range workQueues() {
 		if n := r.read.next[q]; n > 0 {
@@ -187,7 +188,7 @@ func (r *workRun) verify(t *testing.T) {
 		require.NoError(t, err, r)
 		tr = truthOf(t, v.Log)
 		r.requireDue(t, tr)
-		tr.agree(t, v.Queues, r.next, r.String())
+		tr.agree(t, v.Queues, r.view, r.next, r.String())
 		require.NoError(t, v.Close())
 	}
 	r.met["verified"]++
@@ -199,6 +200,9 @@ func (r *workRun) await(t *testing.T, s *store.Store) {
 		behind := int64(0)
 		for _, v := range s.Watermarks().Views {
 			behind += v.BehindBytes
+			if v.Rebuilding != nil {
+				behind++
+			}
 			require.Empty(t, v.Failure, r)
 		}
 		if behind == 0 {

@@ -19,6 +19,7 @@
 //	putkill_test.go   the puts of a process that was killed
 //	putgolden_test.go puts into the golden stores
 //	offsets_test.go   consumer offsets reset by `tandemmq store offsets`, loaded by a broker's own offset managers
+//	combine_test.go   stores with queues in files and in RocksDB at once, opened with both or one of them, by either in turn, after stops and kills
 //	filter_test.go    message filters: a broker's own answers to the table of package filter and to random expressions
 //
 // # Caveats

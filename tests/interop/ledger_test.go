@@ -317,7 +317,8 @@ func (l *ledger) requireRead(t *testing.T, got *golden.Listing, log logReport) {
 func (q *queue) requireUnits(t *testing.T, g golden.Queue) {
 	t.Helper()
 	require.True(t, g.File != nil || g.Rocks != nil, g.Name())
-	if g.File != nil {
+	inRocks := g.Rocks != nil && strings.HasPrefix(q.topic, "%LMQ%") // there alone, where there are both
+	if g.File != nil && !inRocks {
 		require.Equal(t, q.side(q.fileMin), *g.File, g.Name())
 	}
 	if g.Rocks != nil {

@@ -37,16 +37,19 @@ const (
 	putterLimit = time.Minute
 )
 
-// killModes are the ways of writing of a process that is killed. kept: what was acknowledged outlives the process.
+// killModes are the ways of writing of a process that is killed. kept: what was acknowledged outlives the process; combined: queues are in files and in RocksDB, which
+// alone has light ones.
 var killModes = []struct {
-	name string
-	kept bool
-	set  func(o *store.Options)
+	name     string
+	kept     bool
+	combined bool
+	set      func(o *store.Options)
 }{
-	{"mmap", true, func(*store.Options) {}},
-	{"pwrite", true, func(o *store.Options) { o.WriteWithoutMmap = true }},
-	{"staged", true, func(o *store.Options) { o.FlushDiskType = store.SyncFlush }},
-	{"pool", false, func(o *store.Options) { o.TransientStorePoolEnable, o.TransientStorePoolSize = true, 2 }},
+	{"mmap", true, false, func(*store.Options) {}},
+	{"pwrite", true, false, func(o *store.Options) { o.WriteWithoutMmap = true }},
+	{"staged", true, false, func(o *store.Options) { o.FlushDiskType = store.SyncFlush }},
+	{"pool", false, false, func(o *store.Options) { o.TransientStorePoolEnable, o.TransientStorePoolSize = true, 2 }},
+	{"combined", true, true, func(o *store.Options) { *o = combinedOptions("combine") }},
 }
 
 func killOptions(mode int) store.Options {
@@ -87,7 +90,7 @@ func putUntilKilled(job string) {
 	for range putters {
 		group.Go(func() {
 			for time.Now().Before(deadline) {
-				a, err := putNumbered(s, last.Add(1))
+				a, err := putNumbered(s, last.Add(1), killModes[n].combined)
 				if err != nil {
 					panic(err)
 				}
@@ -105,12 +108,15 @@ func putUntilKilled(job string) {
 	panic("not killed")
 }
 
-// putNumbered puts message no into the queue that is its.
-func putNumbered(s *store.Store, no int64) (acknowledged, error) {
+// putNumbered puts message no into the queue that is its, and now and then into light ones.
+func putNumbered(s *store.Store, no int64, light bool) (acknowledged, error) {
 	m := message.Message{
 		Topic: fmt.Sprintf("Killed%d", no%2), QueueID: int32(no / 2 % 2), BornTimestampMs: bornAtMs,
 		BornHost: bornV4.Host, StoreHost: storeV4.Host, Body: killedBody(no),
 		Properties: message.AppendProperty(nil, "KEYS", strconv.FormatInt(no, 10)),
+	}
+	if light && no%3 == 0 {
+		m.Properties = message.AppendProperty(m.Properties, message.PropertyMultiDispatch, []string{"%LMQ%one", "%LMQ%one,%LMQ%two"}[no/3%2])
 	}
 	r, err := s.Put(context.Background(), &m)
 	return acknowledged{m.Topic, m.QueueID, r.Append.QueueOffset, r.Append.PhyOffset, int64(r.Append.Bytes), no}, err
@@ -193,7 +199,7 @@ func goOn(t *testing.T, mode int, dir string, acks []acknowledged) []acknowledge
 		require.Len(t, there, len(acks))
 	}
 	for no := range int64(200) {
-		a, err := putNumbered(s, 1<<40+no)
+		a, err := putNumbered(s, 1<<40+no, killModes[mode].combined)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, a.PhyOffset, found)
 		there = append(there, a)
@@ -217,6 +223,10 @@ func TestRocketMQReadsPutsOfAKilledProcess(t *testing.T) {
 	// Nobody has built a queue, and there are more than 10 log files, from which RocketMQ builds them by default.
 	h := how{mode: "file", all: true, log: true, sizes: putSizes(smallFiles)}
 	for i, mode := range killModes {
+		h := h
+		if mode.combined {
+			h = combinedHow("combine")
+		}
 		t.Run("kill/"+mode.name, func(sub *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			acks := runAndKill(sub, i, dir)

@@ -45,6 +45,7 @@ var writings = []writing{
 		o.TransientStorePoolEnable, o.EnabledAppendPropCRC, o.ForceVerifyPropCRC = true, true, true
 	}},
 	{"pwrite, small files", smallFiles, "file", func(o *store.Options) { o.WriteWithoutMmap = true }},
+	{"files and RocksDB", smallFiles, "combine", func(*store.Options) {}},
 	{"staged, record checksums", bigFiles, "file", func(o *store.Options) {
 		o.FlushDiskType, o.EnabledAppendPropCRC, o.ForceVerifyPropCRC = store.SyncFlush, true, true
 	}},
@@ -54,8 +55,11 @@ func (w *writing) options() store.Options {
 	o := store.DefaultOptions()
 	o.MappedFileSizeCommitLog = w.files
 	sized(&o, putSizes(w.files))
-	if w.mode == "rocks" {
+	switch w.mode {
+	case "rocks":
 		o.StoreType = store.StoreTypeRocksDB
+	case "combine":
+		o.RocksdbCQDoubleWriteEnable, o.CombineCQUseRocksdbForLmq = true, true
 	}
 	o.EnableLmq, o.EnableMultiDispatch = true, true
 	o.IsBatchTopic = func(topic string) bool { return topic == batchTopic && w.batches() }
@@ -71,6 +75,7 @@ func (w *writing) how() how {
 	if w.batches() {
 		h.batch = batchTopic
 	}
+	h.lmqRocks = w.mode == "combine"
 	return h
 }
 
