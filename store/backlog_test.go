@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -65,5 +66,42 @@ func TestF26NextOffsetAfterRestart(t *testing.T) {
 		require.Zero(t, s.NextOffset("unknown", 0))
 		_, ok := s.views.queues.Queue(cq.Key{Topic: "unknown"})
 		require.False(t, ok)
+	})
+}
+
+// No checksum covers the queue offset in a record: one that no queue can have come to is passed over. What the queue has stays, and what is put goes on behind it.
+func TestImpossibleQueueOffsetIsPassedOver(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		for _, lost := range []bool{false, true} {
+			root := t.TempDir()
+			s := openStore(t, root, o)
+			for i := range 30 {
+				_, err := s.Put(t.Context(), plainMessage("T", fmt.Sprint(i)))
+				require.NoError(t, err)
+			}
+			require.NoError(t, s.Close())
+			places := recordPlaces(t, root)
+			editLog(t, root, func(b []byte) { b[places[20]+22] ^= 0x10 })
+			l := NewLayout(root)
+			for _, path := range []string{l.CheckpointPath(), l.queueOffsetsPath()} {
+				if err := os.Remove(path); !missing(err) {
+					require.NoError(t, err)
+				}
+			}
+			require.NoError(t, os.WriteFile(l.AbortPath(), nil, 0o644))
+			first := int64(0)
+			if lost {
+				loseQueues(t, root)
+				first = 21 // a queue that is built again begins behind what cannot be placed
+			}
+			s = openStore(t, root, o)
+			require.NoError(t, s.awaitViews(t.Context()))
+			require.EqualValues(t, 30, s.NextOffset("T", 0))
+			var res GetResult
+			get(t, s, GetRequest{Topic: "T", Offset: first}, &res)
+			require.Len(t, res.Messages, int(30-first))
+			res.Release()
+			require.NoError(t, s.Close())
+		}
 	})
 }

@@ -109,7 +109,7 @@ func (v *queueView) add(r *message.Record) {
 		v.refuse(topic, r)
 		return
 	}
-	if !validSlot(r.QueueOffset) || r.QueueID < 0 || r.TotalSize <= 0 {
+	if !validSlot(r.QueueOffset, r.PhyOffset) || r.QueueID < 0 || r.TotalSize <= 0 {
 		v.unsupported.Add(1)
 		v.logger.Error("no queue can have the record's place", slog.String("topic", topic), slog.Int("queueId", int(r.QueueID)),
 			slog.Int64("queueOffset", r.QueueOffset), slog.Int64("phyOffset", r.PhyOffset))
@@ -122,9 +122,9 @@ func (v *queueView) add(r *message.Record) {
 	}
 	r.MultiDispatch(func(queue []byte, queueID int32, queueOffset int64, ok bool) bool {
 		switch {
-		case ok && !v.light && validSlot(queueOffset): // the put gave it an offset, and no unit follows
+		case ok && !v.light && validSlot(queueOffset, r.PhyOffset): // the put gave it an offset, and no unit follows
 			v.noteUnitless(cq.Key{Topic: v.topic(queue), QueueID: queueID}, after(queueOffset, 1))
-		case !ok || !validSlot(queueOffset) || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
+		case !ok || !validSlot(queueOffset, r.PhyOffset) || !bytes.HasPrefix(queue, []byte(cq.LMQPrefix)): // no offset was assigned to it (W4)
 			v.unsupported.Add(1)
 		default:
 			v.entries = append(v.entries, cq.Entry{Key: cq.Key{Topic: v.topic(queue), QueueID: queueID}, QueueOffset: queueOffset, Unit: u})
@@ -136,8 +136,14 @@ func (v *queueView) add(r *message.Record) {
 // maxSlot is the last slot that a unit is put into: its place in a run of files, in bytes, has to fit 63 bits.
 const maxSlot = 1<<55 - 1
 
-// validSlot tells whether a queue can have a unit there. 5.5.0 can write negative offsets (W3).
-func validSlot(slot int64) bool { return slot >= 0 && slot <= maxSlot }
+// slotsBeforeLog is how many slots a queue may have had before its log began: of a log that was put in the place of another.
+const slotsBeforeLog = 1 << 20
+
+// validSlot tells whether a queue can have a unit there of a record at phy: each slot below took a record before it. No checksum covers the offsets in a record, and one that is
+// wrong must not make the queue begin anew there. 5.5.0 can write negative offsets (W3).
+func validSlot(slot, phy int64) bool {
+	return slot >= 0 && slot <= maxSlot && slot <= phy/message.MinRecordSize+slotsBeforeLog
+}
 
 // refuse counts a record of a batch queue, notes what comes next there, and names the topic once.
 func (v *queueView) refuse(topic string, r *message.Record) {

@@ -301,6 +301,8 @@ func TestLightQueuesLeftInFiles(t *testing.T) {
 	require.Positive(t, rep.Warnings)
 	s := openCombined(t, root, only(o, StoreTypeFile))
 	require.EqualValues(t, 40, s.NextOffset("%LMQ%a", 0), "with files alone, none is given twice")
+	<-s.views.verified
+	awaitDispatch(t, s) // the files get what they lack
 	require.NoError(t, s.Close())
 }
 
