@@ -50,6 +50,22 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 // Is matches ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
+// DamagedError tells which queues could not be dealt with because what is stored of them contradicts itself. The others were.
+type DamagedError struct {
+	Keys []Key
+	Err  error // of the first
+}
+
+func (e *DamagedError) Error() string {
+	if len(e.Keys) == 1 {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("%d damaged queues, the first: %v", len(e.Keys), e.Err)
+}
+
+// Unwrap returns what is wrong with the first.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
 // RangeError tells that a queue offset lies outside the queue.
 type RangeError struct {
 	Key      Key

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
@@ -120,7 +121,9 @@ type recovery struct {
 }
 
 func (r *recovery) note(format string, args ...any) {
-	r.rep.Notes = append(r.rep.Notes, fmt.Sprintf(format, args...))
+	if note := fmt.Sprintf(format, args...); !slices.Contains(r.rep.Notes, note) {
+		r.rep.Notes = append(r.rep.Notes, note)
+	}
 }
 
 func (r *recovery) phase(name string, total int64, unit string) func(int64) {

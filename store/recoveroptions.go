@@ -47,7 +47,7 @@ func (r *recovery) sides() error {
 	if err != nil {
 		return err
 	}
-	_, _, hasRocks, err := r.layout.FindRocks()
+	hasRocks, err := r.hasRocks()
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (r *recovery) readSizes() error {
 	if n > 0 {
 		o.MappedFileSizeConsumeQueue = n
 	}
-	_, _, hasRocks, err := r.layout.FindRocks()
+	hasRocks, err := r.hasRocks()
 	if err != nil {
 		return err
 	}
@@ -189,4 +189,15 @@ func (r *recovery) indexSizes() error {
 		r.note("the index is left alone, because maxHashSlotNum and maxIndexNum cannot be read off its files: give the broker's options (%v)", faults[0])
 	}
 	return nil
+}
+
+// hasRocks tells whether there are RocksDB queues. What is left of a database without CURRENT counts as one: it is set aside when the store is opened, and built from the log.
+func (r *recovery) hasRocks() (bool, error) {
+	_, _, found, err := r.layout.FindRocks()
+	var remnants *RemnantsError
+	if errors.As(err, &remnants) && r.base.QueueDamagePolicy != QueueDamageRefuse {
+		r.note("files of a RocksDB database without CURRENT in %s are set aside, and its queues built from the log", remnants.Dir)
+		return true, nil
+	}
+	return found, err
 }

@@ -35,7 +35,8 @@ func (s *Store) openViews(unclean bool) (err error) {
 	}()
 	ctx := context.Background()
 	end := s.writer.Positions().Confirm
-	if err := v.cut(ctx, end); err != nil {
+	var damaged *cq.DamagedError
+	if err := v.cut(ctx, end); err != nil && !errors.As(err, &damaged) {
 		return err
 	}
 	levels, err := s.o.DelayLevels()
@@ -45,6 +46,9 @@ func (s *Store) openViews(unclean bool) (err error) {
 	v.view = newQueueView(v.queues, levels, s.dispatchesLight(), s.isBatchTopic, s.logger)
 	v.view.lightOffsets = s.o.EnableLmq
 	v.view.onBroken = v.kickMending
+	if damaged != nil {
+		v.breakDamaged(damaged)
+	}
 	if err := v.align(ctx, v.plan(s.writer.Log(), unclean, end)); err != nil {
 		return err
 	}
@@ -65,6 +69,19 @@ func (s *Store) openViews(unclean bool) (err error) {
 	s.views = v
 	v.start()
 	return nil
+}
+
+// breakDamaged has file queues built again that could not be cut.
+func (v *views) breakDamaged(damaged *cq.DamagedError) {
+	v.view.mu.Lock()
+	defer v.view.mu.Unlock()
+	for _, k := range damaged.Keys {
+		if v.sides != nil {
+			v.sides.store.MarkDiverged(cq.KindFile, k, damaged.Err)
+		} else {
+			v.view.breakLocked(k, damaged.Err)
+		}
+	}
 }
 
 // cut removes the units of records at or above end, which the log lost.
@@ -215,6 +232,12 @@ func (v *views) openQueues() (err error) {
 }
 
 func (s *Store) openFiles(minPhy int64) (cq.Store, error) {
+	dir := s.layout.ConsumeQueueDir()
+	if n, err := file.DetectFileBytes(dir); err != nil {
+		return nil, err
+	} else if n != 0 && n != s.o.queueFileBytes() {
+		return nil, fmt.Errorf("mappedFileSizeConsumeQueue is %d, and the queue files in %s have %d bytes: set it to that", s.o.queueFileBytes(), dir, n)
+	}
 	return file.Open(s.layout.ConsumeQueueDir(), file.Options{
 		FileSizeBytes: s.o.queueFileBytes(), MinPhyOffset: minPhy, ExtDir: s.layout.ExtDir(), Logger: s.o.Logger,
 	})

@@ -107,9 +107,9 @@ func isDir(dir string, e fs.DirEntry) bool {
 // sampleQueues is how many queues are asked for the length of their files.
 const sampleQueues = 9
 
-// detectFileBytes reads the length of the queue files off the directory: the one that most of the first few queues
+// DetectFileBytes reads the length of the queue files off the directory: the one that most of the first few queues
 // have. A single file that was cut is so outvoted and reported later, by its queue. 0: there is no file yet.
-func detectFileBytes(tree string) (int64, error) {
+func DetectFileBytes(tree string) (int64, error) {
 	count := map[int64]int{}
 	sampled := 0
 	err := walkKeys(tree, func(string) {}, func(k cq.Key) bool {

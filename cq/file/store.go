@@ -79,7 +79,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	if fileBytes == 0 {
 		var err error
-		if fileBytes, err = detectFileBytes(dir); err != nil {
+		if fileBytes, err = DetectFileBytes(dir); err != nil {
 			return nil, err
 		}
 	}

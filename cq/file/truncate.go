@@ -17,7 +17,7 @@ import (
 )
 
 // TruncateDirty removes every unit whose record starts at or above phyOffset; see cq.Store. Durable when it returns nil.
-// It looks at every queue and touches those that have such a unit. On a damaged queue it goes through every slot
+// It looks at every queue and touches those that have such a unit. Queues whose files contradict one another stay as they are, and are named by a *cq.DamagedError at the end. On a damaged queue it goes through every slot
 // behind the first hole too: what lies there is dirty or not by its own position. What a crash left of a unit
 // that lies across the border of two sectors is dirty as well, when nothing sound lies behind it.
 //
@@ -34,17 +34,28 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 	if err != nil {
 		return err
 	}
+	var damaged *cq.DamagedError
 	for _, k := range keys {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := s.truncateQueue(k, phyOffset); err != nil {
-			return fmt.Errorf("truncate queue %s at physical offset %d: %w", k, phyOffset, err)
+			err = fmt.Errorf("truncate queue %s at physical offset %d: %w", k, phyOffset, err)
+			if !errors.Is(err, cq.ErrCorrupt) || s.writing.failed != nil {
+				return err
+			}
+			if damaged == nil {
+				damaged = &cq.DamagedError{Err: err}
+			}
+			damaged.Keys = append(damaged.Keys, k)
 		}
 		failpoint.Hit(failpoint.QueueTruncated)
 	}
 	s.accepted.Store(min(s.accepted.Load(), phyOffset))
 	s.durable.Store(min(s.durable.Load(), phyOffset))
+	if damaged != nil {
+		return damaged
+	}
 	return nil
 }
 

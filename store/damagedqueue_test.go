@@ -1,0 +1,74 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/internal/mappedfile"
+)
+
+// A file of one queue that is too short or missing is damage: the queue is built again, and nobody else is held up.
+func TestDamagedQueueFileIsNoReasonNotToOpen(t *testing.T) {
+	needRocksDB(t)
+	for name, harm := range map[string]func(dir string) error{
+		"cut":     func(dir string) error { return os.Truncate(filepath.Join(dir, mappedfile.Name(0)), 300) },
+		"missing": func(dir string) error { return os.Remove(filepath.Join(dir, mappedfile.Name(1000))) },
+	} {
+		for _, o := range []Options{viewOptions(StoreTypeFile), combineOptions()} {
+			for _, recover := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/combined=%v/recover=%v", name, o.RocksdbCQDoubleWriteEnable, recover), func(t *testing.T) {
+					root := filledStore(t, o, 150)
+					require.NoError(t, harm(filepath.Join(NewLayout(root).ConsumeQueueDir(), "T", "1")))
+					if recover {
+						rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o})
+						require.NoError(t, err)
+						require.True(t, rep.AbortCleared)
+						requireWhole(t, root, o)
+					}
+					s := openStore(t, root, o)
+					require.EqualValues(t, 150, s.NextOffset("T", 1))
+					require.NoError(t, s.awaitViews(t.Context()))
+					require.Len(t, readAll(t, s, "T", 1), 150)
+					require.NoError(t, s.Close())
+					requireWhole(t, root, o)
+				})
+			}
+		}
+	}
+}
+
+// FR-B04: files that all have another size are no damage: the option is wrong, and both are named.
+func TestFRB04QueueFilesOfAnotherSize(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	root := filledStore(t, o, 150)
+	before := listTree(NewLayout(root).ConsumeQueueDir())
+	wrong := o
+	wrong.MappedFileSizeConsumeQueue = 2000
+	_, err := Open(root, wrong)
+	require.ErrorContains(t, err, "mappedFileSizeConsumeQueue is 2000, and the queue files in "+NewLayout(root).ConsumeQueueDir()+" have 1000 bytes")
+	require.Equal(t, before, listTree(NewLayout(root).ConsumeQueueDir()))
+}
+
+// Recover deals with a database without CURRENT as Open does.
+func TestRecoverSetsRemnantsOfRocksDBAside(t *testing.T) {
+	needRocksDB(t)
+	o := viewOptions(StoreTypeRocksDB)
+	root := filledStore(t, o, 60)
+	damageQueues(t, root, o)
+	rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o, DryRun: true})
+	require.NoError(t, err)
+	require.Len(t, rep.Notes, 1)
+	require.Contains(t, rep.Notes[0], "without CURRENT")
+	rep, err = Recover(t.Context(), root, RecoverOptions{Options: &o})
+	require.NoError(t, err)
+	require.True(t, rep.AbortCleared)
+	requireWhole(t, root, o)
+	o.QueueDamagePolicy = QueueDamageRefuse
+	damageQueues(t, root, o)
+	_, err = Recover(t.Context(), root, RecoverOptions{Options: &o})
+	require.Error(t, err)
+}
