@@ -86,6 +86,9 @@ func (v *queueView) lookForLower(ctx context.Context, log *commitlog.Log, slots 
 		for n := 1; s.Next() && len(slots) > 0; n++ {
 			parse.add(s.Record())
 			for _, e := range parse.entries {
+				if e.QueueOffset == unplaced {
+					continue
+				}
 				if slot, ok := slots[e.Key]; ok && e.QueueOffset < slot {
 					v.mu.Lock()
 					v.breakLocked(e.Key, fmt.Errorf("%w: at slot %d, and slot %d is at %d", errBeginning, slot, e.QueueOffset, e.Unit.PhyOffset))

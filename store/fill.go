@@ -44,6 +44,7 @@ type filler struct {
 	done func() error
 
 	conflicts atomic.Int64
+	next      map[cq.Key]int64 // by queue, of what was taken
 	added     int64
 	at        atomic.Int64 // everything below it was appended
 	to        atomic.Int64 // where the present pass ends
@@ -136,10 +137,26 @@ func (f *filler) tell(ctx context.Context) {
 	f.save.cost = time.Since(begin)
 }
 
+// place notes what comes next in a queue, and gives a record whose own slot cannot be the next one. false: nothing of the queue came before.
+func (f *filler) place(e *cq.Entry) bool {
+	if e.QueueOffset == unplaced {
+		next, ok := f.next[e.Key]
+		if !ok {
+			return false
+		}
+		e.QueueOffset = next
+	}
+	if f.next == nil {
+		f.next = make(map[cq.Key]int64)
+	}
+	f.next[e.Key] = e.QueueOffset + 1
+	return true
+}
+
 func (f *filler) take(r *message.Record) {
 	f.parse.add(r)
 	for _, e := range f.parse.entries {
-		if _, ours := f.keys[e.Key]; (ours || f.all) && f.barred[e.Key] == nil {
+		if _, ours := f.keys[e.Key]; (ours || f.all) && f.barred[e.Key] == nil && f.place(&e) {
 			f.batch = append(f.batch, e)
 		}
 	}

@@ -78,6 +78,7 @@ type queueState struct {
 	next     int64 // the slot behind its last record in the log
 	begins   int64 // the first slot of a file queue below which the log was found to have no record, plus 1; 0: nobody has looked
 	checked  bool  // the store of queues was seen to have it, up to there
+	seen     bool  // next is that of what was dispatched last
 	gone     bool  // neither the log nor the store of queues has anything of it any more
 	unitless bool  // the store of queues does not have it: a batch queue, or a light queue that is not dispatched to
 }
@@ -109,14 +110,20 @@ func (v *queueView) add(r *message.Record) {
 		v.refuse(topic, r)
 		return
 	}
-	if !validSlot(r.QueueOffset, r.PhyOffset) || r.QueueID < 0 || r.TotalSize <= 0 {
+	slot := r.QueueOffset
+	if slot >= 0 && !validSlot(slot, r.PhyOffset) {
+		v.logger.Error("a record has a queue offset that its queue cannot have come to; it is taken for the next of its queue", slog.String("topic", topic),
+			slog.Int("queueId", int(r.QueueID)), slog.Int64("queueOffset", slot), slog.Int64("phyOffset", r.PhyOffset))
+		slot = unplaced
+	}
+	if slot < 0 && slot != unplaced || r.QueueOffset < 0 || r.QueueID < 0 || r.TotalSize <= 0 {
 		v.unsupported.Add(1)
 		v.logger.Error("no queue can have the record's place", slog.String("topic", topic), slog.Int("queueId", int(r.QueueID)),
 			slog.Int64("queueOffset", r.QueueOffset), slog.Int64("phyOffset", r.PhyOffset))
 		return
 	}
 	u := cq.Unit{PhyOffset: r.PhyOffset, Size: r.TotalSize, TagsCode: r.TagsCode(v.levels), StoreTimestampMs: r.StoreTimestampMs}
-	v.entries = append(v.entries, cq.Entry{Key: cq.Key{Topic: topic, QueueID: r.QueueID}, QueueOffset: r.QueueOffset, Unit: u})
+	v.entries = append(v.entries, cq.Entry{Key: cq.Key{Topic: topic, QueueID: r.QueueID}, QueueOffset: slot, Unit: u})
 	if !v.light && !v.lightOffsets {
 		return
 	}
@@ -135,6 +142,9 @@ func (v *queueView) add(r *message.Record) {
 
 // maxSlot is the last slot that a unit is put into: its place in a run of files, in bytes, has to fit 63 bits.
 const maxSlot = 1<<55 - 1
+
+// unplaced stands for the slot of a record whose own cannot be.
+const unplaced = -1
 
 // slotsBeforeLog is how many slots a queue may have had before its log began: of a log that was put in the place of another.
 const slotsBeforeLog = 1 << 20
@@ -209,7 +219,7 @@ func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.noteUnitlessLocked(b)
-	v.lookLocked(b.entries)
+	b.entries = v.lookLocked(b.entries)
 	batch := v.wholeLocked(b.entries)
 	for len(batch) > 0 {
 		err := v.queues.Append(ctx, batch)
@@ -246,11 +256,22 @@ var errLost = errors.New("the queue is missing and does not begin here")
 
 // lookLocked notes what comes next in each queue, and looks at a queue the first time something is put into it: one that is missing, while this is not
 // its first message, has been lost as a whole, or its beginning has expired. The store of queues would let it begin here.
-func (v *queueView) lookLocked(batch []cq.Entry) {
+//
+// A record whose own offset is impossible is the next of its queue, if the one before it was dispatched by this process too; otherwise it is left out.
+func (v *queueView) lookLocked(batch []cq.Entry) []cq.Entry {
 	var recent recentQueues
+	kept := batch[:0]
 	for i := range batch {
 		e := &batch[i]
 		q := recent.stateLocked(v, e.Key)
+		if e.QueueOffset == unplaced {
+			if !q.seen {
+				v.unsupported.Add(1)
+				continue
+			}
+			e.QueueOffset = q.next
+		}
+		q.seen = true
 		if !q.checked {
 			if _, ok := v.queues.Queue(e.Key); !ok && !v.barLocked(e.Key, checkName(v.queues, e.Key)) && e.QueueOffset > 0 && e.Unit.PhyOffset >= v.freshBelow {
 				v.breakLocked(e.Key, errLost)
@@ -262,7 +283,13 @@ func (v *queueView) lookLocked(batch []cq.Entry) {
 		}
 		q.next = e.QueueOffset + 1
 		q.gone = false
+		if len(kept) == i {
+			kept = batch[:i+1]
+		} else {
+			kept = append(kept, *e)
+		}
 	}
+	return kept
 }
 
 // recentQueues are the states of the queues of one batch, a few of which have most of it as a rule: looking into the map of all queues takes as long as
@@ -299,7 +326,12 @@ func (v *queueView) learn() {
 	var recent recentQueues
 	for i := range v.entries {
 		e := &v.entries[i]
-		recent.stateLocked(v, e.Key).next = e.QueueOffset + 1
+		q := recent.stateLocked(v, e.Key)
+		if e.QueueOffset != unplaced {
+			q.next = e.QueueOffset + 1
+		} else if q.next > 0 {
+			q.next++
+		}
 	}
 	v.entries = v.entries[:0]
 }
