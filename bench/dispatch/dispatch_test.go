@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -27,6 +29,9 @@ func TestRows(t *testing.T) {
 		sizes: sizes{messages: 2000, manyMessages: 2000, restartBytes: 2000 * recordBytes},
 	}
 	_, err := b.run(t.Context())
+	if errors.Is(err, cq.ErrNoRocksDB) {
+		t.Skip("built without cgo: no RocksDB")
+	}
 	require.NoError(t, err, out.String())
 	for _, r := range b.rows {
 		require.Contains(t, out.String(), "1 "+r.name+" ")
