@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tandemq/tandemmq/internal/property"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -156,7 +157,7 @@ func (o *Options) pathFaults() (faults []error) {
 			d := filepath.Clean(dir)
 			switch {
 			case strings.TrimSpace(dir) == "":
-				faults = append(faults, fmt.Errorf("%s %q: an empty path among others", name, strings.Join(dirs, pathSeparator)))
+				faults = append(faults, fmt.Errorf("%s %q: an empty path among others", name, strings.Join(dirs, property.Separator)))
 			case slices.Contains(clean, d):
 				faults = append(faults, fmt.Errorf("%s names %s twice", name, d))
 			default:
@@ -168,7 +169,7 @@ func (o *Options) pathFaults() (faults []error) {
 	write := check("storePathCommitLog", o.StorePathCommitLog)
 	read := check("readOnlyCommitLogStorePaths", o.ReadOnlyCommitLogStorePaths)
 	if len(write) > 0 && !slices.ContainsFunc(write, func(d string) bool { return !slices.Contains(read, d) }) {
-		faults = append(faults, fmt.Errorf("storePathCommitLog %q: readOnlyCommitLogStorePaths has all of it, want one path to write to", strings.Join(write, pathSeparator)))
+		faults = append(faults, fmt.Errorf("storePathCommitLog %q: readOnlyCommitLogStorePaths has all of it, want one path to write to", strings.Join(write, property.Separator)))
 	}
 	return faults
 }

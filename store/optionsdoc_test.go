@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/internal/property"
 )
 
 // referenceDefaults are the defaults of 5.5.0, each as a properties file has it.
@@ -130,28 +132,28 @@ func TestConfigPageMatchesOptions(t *testing.T) {
 	o := DefaultOptions()
 	for i := range properties {
 		p := &properties[i]
-		t.Run(p.name, func(t *testing.T) {
-			row, ok := rows[p.name]
+		t.Run(p.Name, func(t *testing.T) {
+			row, ok := rows[p.Name]
 			require.True(t, ok, "no row in docs/config.md")
-			delete(rows, p.name)
+			delete(rows, p.Name)
 			want := "(empty)"
-			if text := p.text(&o); text != "" {
+			if text := p.Text(&o); text != "" {
 				want = "`" + text + "`"
 			}
 			require.Equal(t, want, row.defaultText)
-			require.Equal(t, map[bool]string{true: "run time", false: "restart"}[p.live], row.changes)
+			require.Equal(t, map[bool]string{true: "run time", false: "restart"}[p.Live], row.changes)
 			require.NotEmpty(t, row.meaning)
-			require.Equal(t, p.own, row.differs == "addition")
-			reference, known := referenceDefaults[p.name]
-			require.Equal(t, !p.own, known, "in the list of 5.5.0's defaults")
-			if known && reference != p.text(&o) {
+			require.Equal(t, p.Own, row.differs == "addition")
+			reference, known := referenceDefaults[p.Name]
+			require.Equal(t, !p.Own, known, "in the list of 5.5.0's defaults")
+			if known && reference != p.Text(&o) {
 				require.Contains(t, row.differs, "default", "5.5.0 has %q", reference)
 			}
 		})
 	}
 	require.Empty(t, rows, "rows of properties that Options does not have")
 	for name := range referenceDefaults {
-		require.True(t, slices.ContainsFunc(properties, func(p property) bool { return p.name == name }), name)
+		require.True(t, slices.ContainsFunc(properties, func(p property.Field) bool { return p.Name == name }), name)
 	}
 }
 

@@ -21,8 +21,8 @@ func TestOptionsFieldsAreNamedAsProperties(t *testing.T) {
 			continue // given by the program, no property
 		}
 		name := string(unicode.ToLower(rune(f.Name[0]))) + f.Name[1:]
-		require.Equal(t, name, properties[seen].name)
-		require.Equal(t, i, properties[seen].index)
+		require.Equal(t, name, properties[seen].Name)
+		require.Equal(t, i, properties[seen].Index)
 		require.NotContains(t, otherProperties, name)
 		seen++
 	}
@@ -35,7 +35,7 @@ func TestParseOptionsRoundTrip(t *testing.T) {
 	o := DefaultOptions()
 	o.StorePathCommitLog, o.FlushDiskType, o.OsPageCacheBusyTimeOutMills = []string{"/a", "/b"}, SyncFlush, 1234*time.Millisecond
 	for i := range properties {
-		props[properties[i].name] = properties[i].text(&o)
+		props[properties[i].Name] = properties[i].Text(&o)
 	}
 	require.Equal(t, "1234", props["osPageCacheBusyTimeOutMills"])
 	require.Equal(t, "/a,/b", props["storePathCommitLog"])
@@ -126,16 +126,6 @@ func TestParseOptionsNotes(t *testing.T) {
 	require.Equal(t, PropertyNote{Name: "flushDiskTyp", Kind: NoteUnknown, Nearest: "flushDiskType"}, notes[3])
 }
 
-func TestEditDistance(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"ab", "ba", 2}, {"flaw", "lawn", 2}}
-	for _, tt := range tests {
-		require.Equal(t, tt.want, editDistance(tt.a, tt.b), "%s and %s", tt.a, tt.b)
-	}
-}
-
 // A running store is never switched between the flush types: 5.5.0 then fails every put after the append.
 func TestW37FlushDiskTypeIsRestartOnly(t *testing.T) {
 	before := DefaultOptions()
@@ -155,20 +145,20 @@ func TestW37FlushDiskTypeIsRestartOnly(t *testing.T) {
 func TestEveryOptionCanChange(t *testing.T) {
 	for i := range properties {
 		p := &properties[i]
-		t.Run(p.name, func(t *testing.T) {
+		t.Run(p.Name, func(t *testing.T) {
 			before, after := DefaultOptions(), DefaultOptions()
-			old := p.text(&before)
+			old := p.Text(&before)
 			text := map[string]string{"true": "false", "false": "true", "0": "7"}[old]
 			if text == "" {
 				text = strings.TrimLeft(old+"7", " ")
 			}
-			require.NoError(t, p.set(&after, text))
-			require.Equal(t, text, p.text(&after))
-			require.Equal(t, old, p.text(&before))
-			if p.live {
+			require.NoError(t, p.Set(&after, text))
+			require.Equal(t, text, p.Text(&after))
+			require.Equal(t, old, p.Text(&before))
+			if p.Live {
 				require.Empty(t, RestartOnly(before, after))
 			} else {
-				require.Equal(t, []string{p.name}, RestartOnly(before, after))
+				require.Equal(t, []string{p.Name}, RestartOnly(before, after))
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/laxjson"
 )
 
 // Members of an offset file. Of all members 5.5.0 reads back these only; others are kept as they are.
@@ -29,7 +30,7 @@ const (
 type document struct {
 	path    string
 	raw     []byte
-	root    node
+	root    laxjson.Node
 	offsets map[Key]Value
 	version *Version
 	faults  []Fault // what 5.5.0 would not take
@@ -75,27 +76,27 @@ func parseDocument(path string, raw []byte, light bool) (*document, error) {
 	if i := slices.IndexFunc(raw, func(c byte) bool { return c != 0 }); i < 0 {
 		return nil, &FileError{Path: path, Text: fmt.Sprintf("it is %d zero bytes", len(raw))}
 	}
-	root, rest, err := parseJSON(raw)
-	if syntax := (*syntaxError)(nil); errors.As(err, &syntax) {
-		return nil, &FileError{Path: path, At: place(raw, syntax.at), Text: syntax.text}
+	root, rest, err := laxjson.Parse(raw)
+	if syntax := (*laxjson.SyntaxError)(nil); errors.As(err, &syntax) {
+		return nil, &FileError{Path: path, At: laxjson.Place(raw, syntax.At), Text: syntax.Text}
 	}
-	if root.kind != objectNode {
-		return nil, &FileError{Path: path, At: place(raw, root.at), Text: fmt.Sprintf("%s, want an object", clip(root.raw))}
+	if root.Kind != laxjson.Object {
+		return nil, &FileError{Path: path, At: laxjson.Place(raw, root.At), Text: fmt.Sprintf("%s, want an object", clip(root.Raw))}
 	}
 	d.root = root
 	if rest < len(raw) {
-		d.notes = append(d.notes, fmt.Sprintf("%s: bytes behind the end of the object are ignored", place(raw, rest)))
+		d.notes = append(d.notes, fmt.Sprintf("%s: bytes behind the end of the object are ignored", laxjson.Place(raw, rest)))
 	}
-	table := root.member(tableMember)
+	table := root.Member(tableMember)
 	if table == nil {
 		return nil, &FileError{Path: path, Text: "it has no " + tableMember}
 	}
 	if err := d.readTable(table); err != nil {
 		return nil, err
 	}
-	if n := root.member(lmqTableMember); light && n != nil {
-		if n.kind != objectNode {
-			return nil, &FileError{Path: path, At: place(raw, n.at), Text: fmt.Sprintf("%s is %s, want an object", lmqTableMember, clip(n.raw))}
+	if n := root.Member(lmqTableMember); light && n != nil {
+		if n.Kind != laxjson.Object {
+			return nil, &FileError{Path: path, At: laxjson.Place(raw, n.At), Text: fmt.Sprintf("%s is %s, want an object", lmqTableMember, clip(n.Raw))}
 		}
 		d.readLight(n)
 	}
@@ -103,25 +104,25 @@ func parseDocument(path string, raw []byte, light bool) (*document, error) {
 }
 
 func (d *document) readVersion() error {
-	n := d.root.member(versionMember)
+	n := d.root.Member(versionMember)
 	if n == nil {
 		return nil
 	}
-	if n.kind != objectNode {
-		if string(n.raw) == "null" {
+	if n.Kind != laxjson.Object {
+		if string(n.Raw) == "null" {
 			return nil
 		}
-		return &FileError{Path: d.path, At: place(d.raw, n.at), Text: fmt.Sprintf("%s is %s, want an object", versionMember, clip(n.raw))}
+		return &FileError{Path: d.path, At: laxjson.Place(d.raw, n.At), Text: fmt.Sprintf("%s is %s, want an object", versionMember, clip(n.Raw))}
 	}
 	v := Version{}
 	for name, to := range map[string]*int64{"counter": &v.Counter, "stateVersion": &v.StateVersion, "timestamp": &v.TimestampMs} {
-		m := n.member(name)
+		m := n.Member(name)
 		if m == nil {
 			continue
 		}
 		whole, bad := parseWhole(m)
 		if bad != "" {
-			return &FileError{Path: d.path, At: place(d.raw, m.at), Text: fmt.Sprintf("%s.%s is %s", versionMember, name, bad)}
+			return &FileError{Path: d.path, At: laxjson.Place(d.raw, m.At), Text: fmt.Sprintf("%s.%s is %s", versionMember, name, bad)}
 		}
 		*to = whole
 	}
@@ -129,57 +130,57 @@ func (d *document) readVersion() error {
 	return nil
 }
 
-func (d *document) readTable(table *node) error {
-	if table.kind != objectNode {
-		return &FileError{Path: d.path, At: place(d.raw, table.at), Text: fmt.Sprintf("%s is %s, want an object", tableMember, clip(table.raw))}
+func (d *document) readTable(table *laxjson.Node) error {
+	if table.Kind != laxjson.Object {
+		return &FileError{Path: d.path, At: laxjson.Place(d.raw, table.At), Text: fmt.Sprintf("%s is %s, want an object", tableMember, clip(table.Raw))}
 	}
-	seen := make(map[string]bool, len(table.members))
-	for i := range table.members {
-		m := &table.members[i]
-		topic, group, ok := splitRow(m.key)
+	seen := make(map[string]bool, len(table.Members))
+	for i := range table.Members {
+		m := &table.Members[i]
+		topic, group, ok := splitRow(m.Key)
 		if !ok {
-			d.note(m.at, "key %q has not one @ between topic and group: no group reads it", m.key)
+			d.note(m.At, "key %q has not one @ between topic and group: no group reads it", m.Key)
 			continue
 		}
-		if seen[m.key] {
-			d.note(m.at, "key %q stands there twice: the last one counts", m.key)
+		if seen[m.Key] {
+			d.note(m.At, "key %q stands there twice: the last one counts", m.Key)
 			d.forget(topic, group)
 		}
-		seen[m.key] = true
-		if m.value.kind != objectNode {
-			d.fault(nil, m.value.at, "the queues of %q are %s, want an object", m.key, clip(m.value.raw))
+		seen[m.Key] = true
+		if m.Value.Kind != laxjson.Object {
+			d.fault(nil, m.Value.At, "the queues of %q are %s, want an object", m.Key, clip(m.Value.Raw))
 			continue
 		}
-		for j := range m.value.members {
-			q := &m.value.members[j]
-			id, err := strconv.ParseInt(q.key, 10, 64)
+		for j := range m.Value.Members {
+			q := &m.Value.Members[j]
+			id, err := strconv.ParseInt(q.Key, 10, 64)
 			if err != nil || id < math.MinInt32 || id > math.MaxInt32 {
-				d.fault(nil, q.at, "queue id %q of %q is no 32-bit number", q.key, m.key)
+				d.fault(nil, q.At, "queue id %q of %q is no 32-bit number", q.Key, m.Key)
 				continue
 			}
-			d.add(Key{topic, group, int32(id)}, &q.value)
+			d.add(Key{topic, group, int32(id)}, &q.Value)
 		}
 	}
 	return nil
 }
 
-func (d *document) readLight(table *node) {
-	for i := range table.members {
-		m := &table.members[i]
-		topic, group, ok := splitRow(m.key)
+func (d *document) readLight(table *laxjson.Node) {
+	for i := range table.Members {
+		m := &table.Members[i]
+		topic, group, ok := splitRow(m.Key)
 		if !ok {
-			d.note(m.at, "key %q has not one @ between topic and group: no group reads it", m.key)
+			d.note(m.At, "key %q has not one @ between topic and group: no group reads it", m.Key)
 			continue
 		}
-		d.add(Key{topic, group, 0}, &m.value)
+		d.add(Key{topic, group, 0}, &m.Value)
 	}
 }
 
 // add takes one value in.
-func (d *document) add(k Key, n *node) {
-	v := Value{At: place(d.raw, n.at)}
+func (d *document) add(k Key, n *laxjson.Node) {
+	v := Value{At: laxjson.Place(d.raw, n.At)}
 	if v.Offset, v.Bad = parseWhole(n); v.Bad != "" {
-		d.fault(&k, n.at, "%s", v.Bad)
+		d.fault(&k, n.At, "%s", v.Bad)
 	}
 	d.offsets[k] = v
 }
@@ -195,11 +196,11 @@ func (d *document) forget(topic, group string) {
 }
 
 func (d *document) note(at int, format string, args ...any) {
-	d.notes = append(d.notes, place(d.raw, at)+": "+fmt.Sprintf(format, args...))
+	d.notes = append(d.notes, laxjson.Place(d.raw, at)+": "+fmt.Sprintf(format, args...))
 }
 
 func (d *document) fault(k *Key, at int, format string, args ...any) {
-	d.faults = append(d.faults, Fault{Key: k, At: place(d.raw, at), Text: fmt.Sprintf(format, args...)})
+	d.faults = append(d.faults, Fault{Key: k, At: laxjson.Place(d.raw, at), Text: fmt.Sprintf(format, args...)})
 }
 
 // splitRow takes topic and group out of a key of the table.
@@ -230,11 +231,11 @@ func render(base *document, offsets map[Key]int64, v *Version, light bool) []byt
 	slices.SortFunc(lightRows, Key.Compare)
 	w := &writer{b: []byte("{")}
 	own := []ownMember{
-		{versionMember, func(n *node) { w.version(n, v) }},
-		{tableMember, func(n *node) { w.table(n, rows, offsets) }},
+		{versionMember, func(n *laxjson.Node) { w.version(n, v) }},
+		{tableMember, func(n *laxjson.Node) { w.table(n, rows, offsets) }},
 	}
 	if light {
-		own = append(own, ownMember{lmqTableMember, func(n *node) { w.light(n, lightRows, offsets) }})
+		own = append(own, ownMember{lmqTableMember, func(n *laxjson.Node) { w.light(n, lightRows, offsets) }})
 	}
 	w.members(&base.root, own)
 	return append(w.b, "\n}"...)
@@ -258,7 +259,7 @@ func (w *writer) member(tabs int, key string, bare bool) {
 	if bare {
 		w.b = append(w.b, key...)
 	} else {
-		w.b = appendQuoted(w.b, key)
+		w.b = laxjson.AppendQuoted(w.b, key)
 	}
 	w.b = append(w.b, ':')
 }
@@ -278,22 +279,22 @@ func (w *writer) close(tabs int) {
 // ownMember is a member that is written anew; n is the one in the text, nil when there is none.
 type ownMember struct {
 	name  string
-	write func(n *node)
+	write func(n *laxjson.Node)
 }
 
 // members writes the top level: our own members anew, everything else as it stands.
-func (w *writer) members(root *node, own []ownMember) {
+func (w *writer) members(root *laxjson.Node, own []ownMember) {
 	done := map[string]bool{}
-	for i := range root.members {
-		m := &root.members[i]
-		at := slices.IndexFunc(own, func(o ownMember) bool { return o.name == m.key })
+	for i := range root.Members {
+		m := &root.Members[i]
+		at := slices.IndexFunc(own, func(o ownMember) bool { return o.name == m.Key })
 		switch {
 		case at < 0:
-			w.member(1, m.key, false)
-			w.b = append(w.b, m.value.raw...)
-		case !done[m.key]:
-			own[at].write(root.member(m.key))
-			done[m.key] = true
+			w.member(1, m.Key, false)
+			w.b = append(w.b, m.Value.Raw...)
+		case !done[m.Key]:
+			own[at].write(root.Member(m.Key))
+			done[m.Key] = true
 		}
 	}
 	for _, o := range own {
@@ -303,7 +304,7 @@ func (w *writer) members(root *node, own []ownMember) {
 	}
 }
 
-func (w *writer) version(n *node, v *Version) {
+func (w *writer) version(n *laxjson.Node, v *Version) {
 	if v == nil {
 		return
 	}
@@ -315,10 +316,10 @@ func (w *writer) version(n *node, v *Version) {
 		w.b = strconv.AppendInt(w.b, own[name], 10)
 	}
 	if n != nil {
-		for i := range n.members {
-			if m := &n.members[i]; !hasKey(own, m.key) {
-				w.member(2, m.key, false)
-				w.b = append(w.b, m.value.raw...)
+		for i := range n.Members {
+			if m := &n.Members[i]; !hasKey(own, m.Key) {
+				w.member(2, m.Key, false)
+				w.b = append(w.b, m.Value.Raw...)
 			}
 		}
 	}
@@ -330,19 +331,19 @@ func hasKey[K comparable, V any](m map[K]V, key K) bool {
 	return ok
 }
 
-func (w *writer) table(n *node, rows map[string][]Key, offsets map[Key]int64) {
+func (w *writer) table(n *laxjson.Node, rows map[string][]Key, offsets map[Key]int64) {
 	w.member(1, tableMember, false)
 	w.open()
 	if n != nil {
-		for i := range n.members {
-			m := &n.members[i]
-			switch keys, ok := rows[m.key]; {
+		for i := range n.Members {
+			m := &n.Members[i]
+			switch keys, ok := rows[m.Key]; {
 			case ok:
-				w.row(m.key, keys, offsets)
-				delete(rows, m.key)
-			case !isRow(m.key) || m.value.kind == objectNode && len(m.value.members) == 0:
-				w.member(2, m.key, false) // read by nobody, or without a queue
-				w.b = append(w.b, m.value.raw...)
+				w.row(m.Key, keys, offsets)
+				delete(rows, m.Key)
+			case !isRow(m.Key) || m.Value.Kind == laxjson.Object && len(m.Value.Members) == 0:
+				w.member(2, m.Key, false) // read by nobody, or without a queue
+				w.b = append(w.b, m.Value.Raw...)
 			}
 		}
 	}
@@ -363,14 +364,14 @@ func (w *writer) row(row string, keys []Key, offsets map[Key]int64) {
 	w.close(2)
 }
 
-func (w *writer) light(n *node, rows []Key, offsets map[Key]int64) {
+func (w *writer) light(n *laxjson.Node, rows []Key, offsets map[Key]int64) {
 	w.member(1, lmqTableMember, false)
 	w.open()
 	if n != nil {
-		for i := range n.members {
-			if m := &n.members[i]; !isRow(m.key) {
-				w.member(2, m.key, false)
-				w.b = append(w.b, m.value.raw...)
+		for i := range n.Members {
+			if m := &n.Members[i]; !isRow(m.Key) {
+				w.member(2, m.Key, false)
+				w.b = append(w.b, m.Value.Raw...)
 			}
 		}
 	}

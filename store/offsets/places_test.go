@@ -69,7 +69,7 @@ func TestPlanForADatabase(t *testing.T) {
 			}, readBack(t, JSON, JSON.path(l)))
 			s, err := ReadFile(JSON, JSON.path(l))
 			require.NoError(t, err)
-			require.NotNil(t, s.doc.root.member("x"))
+			require.NotNil(t, s.doc.root.Member("x"))
 
 			_, err = PlanRestore(t.Context(), view(t, l), find(t, l), RestoreOptions{PlanOptions: PlanOptions{Place: place, Selection: All()}})
 			require.ErrorContains(t, err, "name the file to restore from")

@@ -238,7 +238,7 @@ func TestPlanRestoreOfALostFile(t *testing.T) {
 			s, err := ReadFile(JSON, JSON.path(l))
 			require.NoError(t, err)
 			require.Equal(t, int64(8), s.Version.Counter)
-			require.NotNil(t, s.doc.root.member("x"))
+			require.NotNil(t, s.doc.root.Member("x"))
 			require.Equal(t, readBack(t, JSON, JSON.path(l)+BackupSuffix), stored(s))
 		})
 	}

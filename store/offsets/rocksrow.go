@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/tandemq/tandemmq/internal/laxjson"
 )
 
 // Rows of the databases in which 5.5.0 keeps offsets.
@@ -35,21 +37,21 @@ func (s *Source) takeRow(key, value []byte) {
 		s.Notes = append(s.Notes, fmt.Sprintf("row %q has not one @ between topic and group: no group reads it", key))
 		return
 	}
-	root, _, err := parseJSON(value)
-	table := root.member(tableMember)
-	if err != nil || root.kind != objectNode || table == nil || table.kind != objectNode {
+	root, _, err := laxjson.Parse(value)
+	table := root.Member(tableMember)
+	if err != nil || root.Kind != laxjson.Object || table == nil || table.Kind != laxjson.Object {
 		s.Faults = append(s.Faults, Fault{At: fmt.Sprintf("row %q", key), Text: fmt.Sprintf("%s, want an object with %s", clip(value), tableMember)})
 		return
 	}
-	for i := range table.members {
-		m := &table.members[i]
-		id, err := strconv.ParseInt(m.key, 10, 32)
+	for i := range table.Members {
+		m := &table.Members[i]
+		id, err := strconv.ParseInt(m.Key, 10, 32)
 		if err != nil {
-			s.Faults = append(s.Faults, Fault{At: fmt.Sprintf("row %q", key), Text: fmt.Sprintf("queue id %q is no 32-bit number", m.key)})
+			s.Faults = append(s.Faults, Fault{At: fmt.Sprintf("row %q", key), Text: fmt.Sprintf("queue id %q is no 32-bit number", m.Key)})
 			continue
 		}
 		k, v := Key{topic, group, int32(id)}, Value{}
-		if v.Offset, v.Bad = parseWhole(&m.value); v.Bad != "" {
+		if v.Offset, v.Bad = parseWhole(&m.Value); v.Bad != "" {
 			s.Faults = append(s.Faults, Fault{Key: &k, At: fmt.Sprintf("row %q", key), Text: v.Bad})
 		}
 		s.Offsets[k] = v
@@ -59,11 +61,11 @@ func (s *Source) takeRow(key, value []byte) {
 // takeVersion takes in the version of configManagerVersion=v1.
 func (s *Source) takeVersion(value []byte) error {
 	d := &document{path: s.Path, raw: value}
-	root, _, err := parseJSON(value)
+	root, _, err := laxjson.Parse(value)
 	if err != nil {
 		return fmt.Errorf("row %q: %w", versionRow, err)
 	}
-	d.root = node{kind: objectNode, members: []member{{key: versionMember, value: root}}}
+	d.root = laxjson.Node{Kind: laxjson.Object, Members: []laxjson.Member{{Key: versionMember, Value: root}}}
 	if err := d.readVersion(); err != nil {
 		return err
 	}

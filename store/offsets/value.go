@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/laxjson"
 )
 
 // Key names one consumer offset.
@@ -51,13 +52,13 @@ type Version struct {
 
 // parseWhole reads what a text means as a whole number; 5.5.0 reads quoted numbers too, and cuts fractions off, which is
 // not done here.
-func parseWhole(n *node) (v int64, bad string) {
-	if n.kind != wordNode && n.kind != stringNode {
-		return 0, fmt.Sprintf("%s, want a whole number", clip(n.raw))
+func parseWhole(n *laxjson.Node) (v int64, bad string) {
+	if n.Kind != laxjson.Word && n.Kind != laxjson.String {
+		return 0, fmt.Sprintf("%s, want a whole number", clip(n.Raw))
 	}
-	v, err := strconv.ParseInt(n.text, 10, 64)
+	v, err := strconv.ParseInt(n.Text, 10, 64)
 	if err != nil {
-		return 0, fmt.Sprintf("%s, want a whole number of at most 64 bits", clip(n.raw))
+		return 0, fmt.Sprintf("%s, want a whole number of at most 64 bits", clip(n.Raw))
 	}
 	return v, ""
 }

@@ -1,0 +1,164 @@
+package meta
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/tandemq/tandemmq/internal/laxjson"
+)
+
+// Suffixes of a file's twins.
+const (
+	backupSuffix = ".bak"    // what the file was before it was last written, as 5.5.0 calls it
+	brokenSuffix = ".broken" // one that could not be read
+	newSuffix    = ".tmp"    // the next one, while it is written
+)
+
+// FileError tells which file could not be read or written, and why.
+type FileError struct {
+	Path string
+	Err  error
+}
+
+func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// errEmpty says that a file holds nothing: a write that was cut off.
+var errEmpty = errors.New("it is empty")
+
+// load decodes the file into v, or its backup where the file is missing or bad; found is false when there is neither. A bad file that a
+// good backup stands in for is set aside and comes back as note, an error that an operator should see. reset empties v before
+// the second attempt.
+func load(path string, v any, reset func()) (found bool, note, err error) {
+	bad := decode(path, v)
+	if bad == nil {
+		return true, nil, nil
+	}
+	missing := errors.Is(bad, fs.ErrNotExist)
+	reset()
+	switch err := decode(path+backupSuffix, v); {
+	case err == nil && missing:
+		return true, nil, nil // a write that was cut off between its two renames
+	case err == nil:
+		if err := os.Rename(path, path+brokenSuffix); err != nil {
+			return false, nil, &FileError{path, err}
+		}
+		return true, fmt.Errorf("%w; %s was taken, and the file set aside as %s", bad, filepath.Base(path)+backupSuffix, filepath.Base(path)+brokenSuffix), nil
+	case missing && errors.Is(err, fs.ErrNotExist):
+		reset()
+		return false, nil, nil
+	case missing:
+		return false, nil, err
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil, bad
+	default:
+		return false, nil, errors.Join(bad, err)
+	}
+}
+
+func decode(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return &FileError{path, err}
+	}
+	if len(b) == 0 {
+		return &FileError{path, errEmpty}
+	}
+	if err := laxjson.Unmarshal(b, v); err != nil {
+		return &FileError{path, err}
+	}
+	return nil
+}
+
+// replace writes the file anew and keeps the old one as its backup.
+func replace(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return &FileError{path, err}
+	}
+	if err := writeSynced(path+newSuffix, b); err != nil {
+		return errors.Join(&FileError{path, err}, os.Remove(path+newSuffix))
+	}
+	if err := os.Rename(path, path+backupSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &FileError{path, err}
+	}
+	if err := os.Rename(path+newSuffix, path); err != nil {
+		return &FileError{path, err}
+	}
+	return syncDir(path)
+}
+
+func writeSynced(path string, b []byte) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func syncDir(path string) (err error) {
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return &FileError{path, err}
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := d.Sync(); err != nil {
+		return &FileError{path, err}
+	}
+	return nil
+}
+
+// saver writes a table to its file, one write at a time, so that a call returns when its change is durable, and changes made during one
+// write share the next.
+type saver struct {
+	path   string
+	encode func() ([]byte, error) // a consistent state of the table; takes the table's lock
+
+	mu struct {
+		sync.Mutex
+		wanted, done int64 // states asked for, and written
+		writing      bool
+		err          error // of the last write; the next one may succeed
+	}
+	ready *sync.Cond
+}
+
+func newSaver(path string, encode func() ([]byte, error)) *saver {
+	s := &saver{path: path, encode: encode}
+	s.ready = sync.NewCond(&s.mu.Mutex)
+	return s
+}
+
+// save returns when a state at least as new as that at the call is durable, or could not be made so.
+func (s *saver) save() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.wanted++
+	mine := s.mu.wanted
+	for s.mu.done < mine {
+		if s.mu.writing {
+			s.ready.Wait()
+			continue
+		}
+		s.mu.writing = true
+		upTo := s.mu.wanted
+		s.mu.Unlock()
+		b, err := s.encode()
+		if err == nil {
+			err = replace(s.path, b)
+		}
+		s.mu.Lock()
+		s.mu.writing, s.mu.done, s.mu.err = false, upTo, err
+		s.ready.Broadcast()
+	}
+	return s.mu.err
+}
