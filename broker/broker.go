@@ -1,0 +1,182 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tandemq/tandemmq/broker/meta"
+	"github.com/tandemq/tandemmq/message"
+	"github.com/tandemq/tandemmq/remoting"
+	"github.com/tandemq/tandemmq/store"
+)
+
+// Broker serves one store. See the package comment for its parts and goroutines.
+type Broker struct {
+	o   Options
+	log *slog.Logger
+
+	store   *store.Store
+	topics  *meta.Topics
+	groups  *meta.Groups
+	offsets *meta.Offsets
+	delays  *meta.DelayOffsets
+	levels  *message.DelayLevels
+
+	server    *remoting.Server
+	announced netip.AddrPort // what clients are told, and records carry as the host they were stored on
+	started   time.Time
+
+	stop     context.CancelFunc // ends ctx, which the services run until
+	ctx      context.Context
+	services sync.WaitGroup
+	closing  sync.Once
+	closed   error
+}
+
+// Open opens the store in o.StorePathRootDir with its topics, groups and offsets. The error names what is wrong with the options, or the file.
+func Open(o Options) (b *Broker, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	b = &Broker{o: o, log: o.Logger}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	b.ctx, b.stop = context.WithCancel(context.Background())
+	if b.levels, err = message.ParseDelayLevels(o.Store.MessageDelayLevel); err != nil {
+		return nil, fmt.Errorf("broker options: messageDelayLevel: %w", err)
+	}
+	o.Store.Logger = b.log
+	o.Store.IsBatchTopic = func(topic string) bool {
+		t, _ := b.topics.Get(topic)
+		return t.Attributes[meta.AttributeQueueType] == meta.QueueTypeBatch
+	}
+	// The store's lock comes first: what stands beside it belongs to whoever holds it.
+	if b.store, err = store.Open(o.StorePathRootDir, o.Store); err != nil {
+		return nil, err
+	}
+	if err := b.openMeta(filepath.Join(o.StorePathRootDir, "config")); err != nil {
+		return nil, errors.Join(err, b.store.Close())
+	}
+	return b, nil
+}
+
+func (b *Broker) openMeta(dir string) (err error) {
+	b.topics, err = meta.OpenTopics(dir, meta.TopicsOptions{
+		System: meta.SystemTopics(b.o.BrokerClusterName, b.o.BrokerName, meta.SystemTopicOptions{
+			AutoCreate: b.o.AutoCreateTopicEnable, ClusterTopic: b.o.ClusterTopicEnable, BrokerTopic: b.o.BrokerTopicEnable, Trace: b.o.TraceTopicEnable,
+			DelayLevels: int32(b.levels.Max()),
+		}),
+		Logger: b.log,
+	})
+	if err != nil {
+		return err
+	}
+	b.groups, err = meta.OpenGroups(dir, meta.GroupsOptions{AutoCreate: func() bool { return b.o.AutoCreateSubscriptionGroup }, Logger: b.log})
+	if err != nil {
+		return err
+	}
+	if b.offsets, err = meta.OpenOffsets(dir, b.log); err != nil {
+		return err
+	}
+	b.delays, err = meta.OpenDelayOffsets(dir, b.log)
+	return err
+}
+
+// Start listens on the broker's port and serves. Addr is known when it returns.
+func (b *Broker) Start() error {
+	so := remoting.DefaultServerOptions()
+	so.MaxConnections = b.o.MaxConnections
+	so.IdleTimeout = time.Duration(b.o.ServerChannelMaxIdleTimeSeconds) * time.Second
+	so.MaxRequestBytes, so.MaxResponseBytes = b.o.MaxInFlightBytes/2, b.o.MaxInFlightBytes/2
+	so.Logger = b.log
+	server, err := remoting.NewServer(b.handlers(), so)
+	if err != nil {
+		return err
+	}
+	main, err := net.Listen("tcp", net.JoinHostPort(b.o.BindAddress, strconv.Itoa(b.o.ListenPort)))
+	if err != nil {
+		return fmt.Errorf("listen for clients: %w", err)
+	}
+	at, err := netip.ParseAddrPort(main.Addr().String())
+	if err == nil {
+		b.announced, err = b.o.announced(at)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("find the address to announce: %w", err), main.Close())
+	}
+	listeners := []net.Listener{main}
+	if b.o.VipChannelEnable && b.o.ListenPort != 0 {
+		vip, err := net.Listen("tcp", net.JoinHostPort(b.o.BindAddress, strconv.Itoa(b.o.ListenPort-2)))
+		if err != nil {
+			return errors.Join(fmt.Errorf("listen for clients on the second port: %w", err), main.Close())
+		}
+		listeners = append(listeners, vip)
+	}
+	b.server, b.started = server, time.Now()
+	for _, l := range listeners {
+		b.services.Go(func() {
+			if err := server.Serve(l); err != nil && b.ctx.Err() == nil {
+				b.log.Error("a listener has ended", slog.Any("err", err))
+			}
+		})
+	}
+	b.service(b.saveOffsets)
+	return nil
+}
+
+// service runs f, which returns soon after its context has ended, until Close.
+func (b *Broker) service(f func(ctx context.Context)) {
+	b.services.Go(func() { f(b.ctx) })
+}
+
+// Addr is what clients are told to connect to. Known after Start.
+func (b *Broker) Addr() netip.AddrPort { return b.announced }
+
+// Store is the broker's store.
+func (b *Broker) Store() *store.Store { return b.store }
+
+// saveOffsets makes consumer offsets durable now and then.
+func (b *Broker) saveOffsets(ctx context.Context) {
+	tick := time.NewTicker(b.o.FlushConsumerOffsetInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := b.offsets.Save(); err != nil {
+				b.log.Error("consumer offsets were not saved", slog.Any("err", err))
+			}
+		}
+	}
+}
+
+// shutdownTime is how long requests that were taken may need to be answered.
+const shutdownTime = 10 * time.Second
+
+// Close ends the broker: new requests are told to go elsewhere, those that were taken are answered, and what is known is saved. Idempotent. The error joins what could not be
+// ended in order.
+func (b *Broker) Close() error {
+	b.closing.Do(func() {
+		var faults []error
+		if b.server != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+			defer cancel()
+			faults = append(faults, b.server.Shutdown(ctx))
+		}
+		b.stop()
+		b.services.Wait()
+		faults = append(faults, b.offsets.Save(), b.delays.Save(), b.store.Close())
+		b.closed = errors.Join(faults...)
+	})
+	return b.closed
+}

@@ -1,0 +1,65 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/remoting"
+)
+
+// openTest starts a broker on a free port of 127.0.0.1 over a new store with small files, changed by change, and a client of it. Both are ended with the test.
+func openTest(t *testing.T, change func(o *Options)) (*Broker, *remoting.Client) {
+	t.Helper()
+	o := DefaultOptions()
+	o.BrokerClusterName, o.BrokerName, o.ListenPort, o.StorePathRootDir = "c", "b", 0, t.TempDir()
+	o.Store.MappedFileSizeCommitLog, o.Store.MappedFileSizeConsumeQueue = 1<<20, 2000
+	o.Store.MaxHashSlotNum, o.Store.MaxIndexNum = 1000, 4000
+	o.Store.PreallocateAheadBytes = 1 << 20
+	if change != nil {
+		change(&o)
+	}
+	b, err := Open(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	require.NoError(t, b.Start())
+	client, err := remoting.NewClient(remoting.DefaultClientOptions())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return b, client
+}
+
+// call sends a request and returns the answer.
+func call(t *testing.T, b *Broker, client *remoting.Client, code int32, body []byte, ext ...remoting.Field) *remoting.Command {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	resp, err := client.Invoke(ctx, b.Addr().String(), &remoting.Command{Code: code, Ext: ext, Body: body})
+	require.NoError(t, err)
+	return resp
+}
+
+func field(key, value string) remoting.Field { return remoting.Field{Key: key, Value: value} }
+
+func TestBoundsOfAQueueThatIsNotThere(t *testing.T) {
+	b, client := openTest(t, nil)
+	for _, c := range []struct {
+		code        int32
+		field, want string
+	}{
+		{remoting.GetMaxOffset, "offset", "0"},
+		{remoting.GetMinOffset, "offset", "-1"},
+		{remoting.SearchOffsetByTimestamp, "offset", "0"},
+		{remoting.GetEarliestMsgStoreTime, "timestamp", "-1"},
+	} {
+		resp := call(t, b, client, c.code, nil, field("topic", "T"), field("queueId", "0"), field("timestamp", "5"))
+		require.EqualValues(t, remoting.Success, resp.Code, resp.Remark)
+		require.Equal(t, c.want, resp.Ext.Get(c.field), remoting.RequestCodeName(c.code))
+	}
+	resp := call(t, b, client, remoting.GetMaxOffset, nil, field("topic", "T"))
+	require.EqualValues(t, remoting.SystemError, resp.Code)
+	require.Contains(t, resp.Remark, "queueId")
+	require.EqualValues(t, remoting.RequestCodeNotSupported, call(t, b, client, 9999, nil).Code)
+}
