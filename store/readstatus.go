@@ -72,7 +72,7 @@ func ReadStatus(root string, o Options) (st Status, err error) {
 		st.ErrorFlags = append(st.ErrorFlags, flags.Errors()...)
 	}
 	st.readFileQueues(l, log)
-	st.readRocksQueues(l)
+	st.readRocksQueues(l, log)
 	st.readIndex(l, log, o)
 	return st, nil
 }
@@ -150,7 +150,9 @@ func (st *Status) readFileQueues(l Layout, log *commitlog.Log) {
 	}
 }
 
-func (st *Status) readRocksQueues(l Layout) {
+// readRocksQueues goes by the checkpoint row. A migration lets it point into the last record that has its unit, one byte before its end: RocketMQ 5.5.0 goes on with the record that
+// begins above the row, and would pass over one that begins at it (F1). What counts is where the next record begins.
+func (st *Status) readRocksQueues(l Layout, log *commitlog.Log) {
 	name := string(cq.KindRocks) + " queues"
 	dir, _, found, err := l.FindRocks()
 	if err != nil || !found {
@@ -164,7 +166,31 @@ func (st *Status) readRocksQueues(l Layout) {
 		st.add(name, -1, err)
 		return
 	}
-	st.add(name, s.DispatchFrom(), s.Close())
+	st.add(name, recordFrom(log, s.DispatchFrom(), st.EndPhyOffset), s.Close())
+}
+
+// recordFrom returns where the first record at or behind phy begins in a log that ends at end; phy itself where that is not in the log, or cannot be told.
+func recordFrom(log *commitlog.Log, phy, end int64) int64 {
+	size := log.FileSize()
+	if phy <= log.MinOffset() || phy >= end || size == 0 {
+		return phy
+	}
+	var r message.Record
+	if release, err := log.Read(phy, 0, false, &r); err == nil {
+		release()
+		return phy
+	}
+	s := log.Scanner(max(phy/size*size, log.MinOffset()), commitlog.ScanOptions{To: end, NoReadahead: true})
+	defer s.Close()
+	for s.Next() {
+		if at := s.Record().PhyOffset; at >= phy {
+			return at
+		}
+	}
+	if s.End().Kind == commitlog.EndClean {
+		return end
+	}
+	return phy
 }
 
 func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {

@@ -259,7 +259,8 @@ func (s *Store) filesHaveLight() bool {
 
 // dispatchFrom returns the physical offset from which the log has to be dispatched again, so that the queues lack nothing.
 //
-//	RocksDB                   its checkpoint row, which is flushed together with the units it speaks of: the end of a record
+//	RocksDB                   its checkpoint row, which is flushed together with the units it speaks of: the end of a record, or, after a migration, the byte before
+//	                          (F1): the beginning of the next record counts
 //	files, clean stop         the end of the last record that any queue has: units are appended in the order of the log
 //	files, unclean stop       logicsPhysicalOffset of the checkpoint, the beginning of a record up to which all was flushed; without one,
 //	                          and with none that fits the log, the log's beginning: files keep no note of their own
@@ -275,7 +276,11 @@ func (v *views) dispatchFrom(q cq.Store, a *alignment) int64 {
 			from = -1
 		}
 	}
-	return min(max(from, a.begin), a.end)
+	from = min(max(from, a.begin), a.end)
+	if q.Kind() == cq.KindRocks {
+		from = recordFrom(a.log, from, a.end)
+	}
+	return from
 }
 
 // lost tells whether there are no queues at all.
