@@ -132,6 +132,8 @@ type checker struct {
 	begin   time.Time
 	found   *findings
 	rep     CheckReport
+	// index has the sizes of index files, where somebody knows them. nil: they are read off the files.
+	index *Options
 	// windowUnits is the constant, smaller in tests.
 	windowUnits int
 
@@ -170,6 +172,11 @@ func (c *checker) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	return c.runLocked()
+}
+
+// runLocked is run by who has a lock on the store.
+func (c *checker) runLocked() (err error) {
 	if err := c.state(); err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ func (c *checker) checkIndex() error {
 		return err
 	}
 	r := recovery{layout: c.layout, base: DefaultOptions()}
+	if c.index != nil {
+		r.base, r.o.Options = *c.index, c.index
+	}
 	if err := r.indexSizes(); err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ type CleanOptions struct {
 	ReserveHours int
 	// Options are those of the store's broker. nil: sizes are read off the directory, the rest are defaults.
 	Options *Options
+	// Given names the properties of Options that somebody has set, see RecoverOptions.
+	Given []string
 	// Now is the clock. nil: time.Now.
 	Now func() time.Time
 	// Logger gets what the parts report. nil: discard.
@@ -59,7 +61,7 @@ func Clean(ctx context.Context, root string, o CleanOptions) (rep *CleanReport, 
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &cleaning{o: o, layout: NewLayout(root), recovery: recovery{ctx: ctx, layout: NewLayout(root), o: RecoverOptions{Options: o.Options, Logger: o.Logger}}}
+	c := &cleaning{o: o, layout: NewLayout(root), recovery: recovery{ctx: ctx, layout: NewLayout(root), o: RecoverOptions{Options: o.Options, Given: o.Given, Logger: o.Logger}}}
 	if err := c.layout.CheckRoot(); err != nil {
 		return nil, err
 	}

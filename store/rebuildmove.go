@@ -272,7 +272,7 @@ func (r *rebuilding) dryRun(context.Context) error {
 	r.rep.Notes = r.rec.rep.Notes
 	if r.wantsQueues() {
 		for _, kind := range r.rec.kinds {
-			name := map[StoreType]cq.Kind{StoreTypeFile: cq.KindFile, StoreTypeRocksDB: cq.KindRocks}[kind]
+			name, _ := kind.queueKind()
 			built := RebuiltView{Name: string(name) + " queues", LogBytes: r.rep.LogEnd - r.rep.LogMin}
 			if v, err := openQuietly(r.layout, name, first); err != nil {
 				r.rep.Notes = append(r.rep.Notes, fmt.Sprintf("what there is cannot be read: %v", err))

@@ -28,6 +28,8 @@ type RebuildOptions struct {
 	QueueID int32
 	// Options are those of the store's broker. nil: sizes are read off the directory, the rest are defaults.
 	Options *Options
+	// Given names the properties of Options that somebody has set, see RecoverOptions.
+	Given []string
 	// Progress is told of each stretch of work, see CheckOptions.
 	Progress func(phase string, total int64, unit string) (update func(done int64))
 	// Logger gets what the parts report. nil: discard.
@@ -65,7 +67,7 @@ type RebuiltView struct {
 //
 // A queue of which the log has no record any more stays as it is in RocksDB, and comes back as an empty queue that goes on at its max in files.
 //
-// Errors: *InUseError; *DamageError when the log is damaged, before anything is changed; an unfinished rebuild of something else; what could not be read or written.
+// Errors: *InUseError; *DamageError when the log is damaged, *UnknownQueueError when neither queues nor log know what was asked for, both before anything is changed; an unfinished rebuild of something else; what could not be read or written.
 func Rebuild(ctx context.Context, root string, o RebuildOptions) (rep *RebuildReport, err error) {
 	r := &rebuilding{o: o, layout: NewLayout(root), begin: time.Now()}
 	if err := r.layout.CheckRoot(); err != nil {
@@ -80,7 +82,7 @@ func Rebuild(ctx context.Context, root string, o RebuildOptions) (rep *RebuildRe
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	r.rec = recovery{ctx: ctx, layout: r.layout, o: RecoverOptions{DryRun: o.DryRun, Damage: DamageRefuse, Kind: o.Kind, Options: o.Options, Progress: o.Progress, Logger: o.Logger}}
+	r.rec = recovery{ctx: ctx, layout: r.layout, o: RecoverOptions{DryRun: o.DryRun, Damage: DamageRefuse, Kind: o.Kind, Create: true, Options: o.Options, Given: o.Given, Progress: o.Progress, Logger: o.Logger}}
 	if r.rec.o.Logger == nil {
 		r.rec.o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -212,6 +214,12 @@ func (r *rebuilding) run(ctx context.Context) (err error) {
 	}
 	if err := r.rec.log(); err != nil { // nothing is moved while the log is not in order
 		return err
+	}
+	if !r.job.Moved {
+		if err := r.known(ctx); err != nil {
+			return err
+		}
+		r.rec.noteDefaults(r.wantsQueues(), r.job.Index)
 	}
 	if r.o.DryRun {
 		return r.dryRun(ctx)

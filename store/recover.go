@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -24,8 +25,15 @@ type RecoverOptions struct {
 	Kind cq.Kind
 	// Full reads the log from its beginning, also what is known to be whole: for damage that the medium did later.
 	Full bool
+	// Create builds the queues of a Kind that the store does not have while it has the other. Otherwise that is a *NoSideError: a migration moves queues, and proves them.
+	Create bool
 	// Options are those of the store's broker. nil: sizes are read off the directory, the rest are defaults.
 	Options *Options
+	// Given names the properties of Options that somebody has set. The others are read off the directory, where it tells them; one that was set and that the directory contradicts
+	// is an error that names both (FR-B04). nil: Options count as they are.
+	Given []string
+	// Check has the store checked at the end, as Check does that is not Deep: what recovery does not mend is in the report.
+	Check bool
 	// Progress is told of each stretch of work, see CheckOptions.
 	Progress func(phase string, total int64, unit string) (update func(done int64))
 	// Logger gets what the parts report. nil: discard.
@@ -54,6 +62,9 @@ type RecoverReport struct {
 	Elapsed        time.Duration   `json:"elapsedNanos"`
 	LogEnd         int64           `json:"logEnd"` // physical offset, after recovery
 	Sides          []string        `json:"sides"`
+	// Checked is what RecoverOptions.Check has found; nil where it was not asked for, or could not be done, which NotChecked explains.
+	Checked    *CheckReport `json:"-"`
+	NotChecked string       `json:"notChecked,omitempty"`
 }
 
 // RecoveredView is one view after recovery.
@@ -71,7 +82,7 @@ type RecoveredView struct {
 // Error flags that an earlier run left (RunningFlags) are cleared, after what a failed sync may have kept from the disk was written again: the kernel takes such pages for clean, so that
 // they are read as they were put, and are gone with the machine.
 //
-// Errors: *InUseError; *DamageError when the log is damaged and Damage says refuse, beside the report; what could not be read or written. The report is nil only where nothing could be
+// Errors: *InUseError; *NoSideError; *DamageError when the log is damaged and Damage says refuse, beside the report; what could not be read or written. The report is nil only where nothing could be
 // said.
 func Recover(ctx context.Context, root string, o RecoverOptions) (rep *RecoverReport, err error) {
 	begin := time.Now()
@@ -118,6 +129,8 @@ type recovery struct {
 	keepAbort bool
 	known     durability
 	flags     *RunningFlags
+
+	noQueueFile, noIndexFile bool // there is none to tell its sizes
 }
 
 func (r *recovery) note(format string, args ...any) {
@@ -148,6 +161,7 @@ func (r *recovery) run() error {
 	if err := r.options(); err != nil {
 		return err
 	}
+	r.noteDefaults(true, true)
 	if err := r.log(); err != nil || r.o.DryRun {
 		return err
 	}
@@ -157,7 +171,33 @@ func (r *recovery) run() error {
 	if err := r.views(); err != nil {
 		return err
 	}
-	return r.finish()
+	if err := r.finish(); err != nil || !r.o.Check {
+		return err
+	}
+	return r.check()
+}
+
+// check looks at what recovery has made, and at what it leaves as it is, under the lock that is held.
+func (r *recovery) check() error {
+	for _, dir := range append(r.base.writeDirs(), r.base.ReadOnlyCommitLogStorePaths...) {
+		if filepath.Clean(dir) != r.layout.CommitLogDir() {
+			r.rep.NotChecked = fmt.Sprintf("the store: its log is in %s, and a check reads %s alone", dir, r.layout.CommitLogDir())
+			return nil
+		}
+	}
+	kind := cq.Kind(r.rep.Sides[0])
+	if len(r.rep.Sides) > 1 {
+		kind = cq.KindCombine
+	}
+	c := newChecker(r.ctx, r.layout.Root, CheckOptions{Kind: kind, Progress: r.o.Progress, Logger: r.o.Logger})
+	if r.given("maxHashSlotNum") || r.given("maxIndexNum") {
+		c.index = &r.base
+	}
+	if err := c.runLocked(); err != nil {
+		return fmt.Errorf("check what was recovered: %w", err)
+	}
+	r.rep.Checked = c.report()
+	return nil
 }
 
 // log surveys the log, repairs it as was decided, and makes durable what a failed sync may have left in memory.

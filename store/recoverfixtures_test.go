@@ -217,7 +217,7 @@ func TestStoresRecoverFromTheirLog(t *testing.T) {
 						}
 						require.NoError(t, os.WriteFile(l.AbortPath(), []byte("1"), 0o644))
 						kind := map[string]cq.Kind{golden.File: cq.KindFile, golden.Rocks: cq.KindRocks, "combine": cq.KindCombine}[g.mode]
-						rep, err := Recover(t.Context(), l.Root, RecoverOptions{Kind: kind, Options: g.options(loss.name)})
+						rep, err := Recover(t.Context(), l.Root, RecoverOptions{Kind: kind, Create: true, Options: g.options(loss.name)})
 						require.NoError(t, err)
 						require.True(t, rep.AbortCleared)
 						g.requireRecovered(t, l, records)

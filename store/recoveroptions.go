@@ -11,16 +11,17 @@ import (
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/file"
 	"github.com/tandemq/tandemmq/index"
-	"github.com/tandemq/tandemmq/internal/mappedfile"
 )
 
 // options makes the options that the store is opened with: those of its broker, or what the directory tells.
 func (r *recovery) options() error {
+	r.base = DefaultOptions()
 	if r.o.Options != nil {
 		r.base = *r.o.Options
-	} else {
-		r.base = DefaultOptions()
+	}
+	if r.detects() {
 		if err := r.readSizes(); err != nil {
 			return err
 		}
@@ -41,6 +42,25 @@ func (r *recovery) options() error {
 	return r.sides()
 }
 
+// detects tells whether the directory is asked for what the options leave open.
+func (r *recovery) detects() bool { return r.o.Options == nil || r.o.Given != nil }
+
+// given tells whether somebody has set a property.
+func (r *recovery) given(property string) bool {
+	return r.o.Options != nil && (r.o.Given == nil || slices.Contains(r.o.Given, property))
+}
+
+// noteDefaults says which sizes are taken where nothing is left to tell them and nobody has set them: files of another length than the broker's keep it from starting (FR-B04).
+func (r *recovery) noteDefaults(files, index bool) {
+	const change = "the length of %s cannot be read off the directory, because there is none: new ones get %s, RocketMQ's default; where the broker has another, give it in a file (--conf broker.conf) before anything is made"
+	if files && r.noQueueFile && slices.Contains(r.kinds, StoreTypeFile) && !r.given("mappedFileSizeConsumeQueue") {
+		r.note(change, "queue files", fmt.Sprintf("mappedFileSizeConsumeQueue=%d", r.base.MappedFileSizeConsumeQueue))
+	}
+	if index && r.noIndexFile && r.base.MessageIndexEnable && (!r.given("maxHashSlotNum") || !r.given("maxIndexNum")) {
+		r.note(change, "index files", fmt.Sprintf("maxHashSlotNum=%d and maxIndexNum=%d", r.base.MaxHashSlotNum, r.base.MaxIndexNum))
+	}
+}
+
 // sides chooses the consume queues to bring in order.
 func (r *recovery) sides() error {
 	hasFile, err := r.layout.HasFileQueues()
@@ -51,6 +71,7 @@ func (r *recovery) sides() error {
 	if err != nil {
 		return err
 	}
+	foundFile, foundRocks := hasFile, hasRocks
 	switch r.o.Kind {
 	case cq.KindFile:
 		hasFile, hasRocks = true, false
@@ -66,6 +87,21 @@ func (r *recovery) sides() error {
 	default:
 		return fmt.Errorf("recover store %s: no kind of queues %q", r.layout.Root, r.o.Kind)
 	}
+	for _, side := range []struct {
+		kind, other  cq.Kind
+		wanted, made bool
+	}{
+		{cq.KindFile, cq.KindRocks, hasFile, !foundFile && foundRocks},
+		{cq.KindRocks, cq.KindFile, hasRocks, !foundRocks && foundFile},
+	} {
+		switch {
+		case !side.wanted || !side.made:
+		case !r.o.Create:
+			return &NoSideError{Root: r.layout.Root, Kind: side.kind, Other: side.other}
+		default:
+			r.note("there are no %s queues: they are built from the log, beside the %s queues", side.kind, side.other)
+		}
+	}
 	r.base.RocksdbCQDoubleWriteEnable = false // each side is spoken of by itself
 	if hasFile {
 		r.kinds, r.rep.Sides = append(r.kinds, StoreTypeFile), append(r.rep.Sides, string(cq.KindFile))
@@ -76,25 +112,33 @@ func (r *recovery) sides() error {
 	return nil
 }
 
-// readSizes reads the sizes of files off the directory.
+// NoSideError tells that a side of the queues was asked for that the store does not have, while it has the other.
+type NoSideError struct {
+	Root        string
+	Kind, Other cq.Kind
+}
+
+func (e *NoSideError) Error() string {
+	return fmt.Sprintf("recover store %s: it has %s queues and no %s queues: `tandemmq migrate run --store %s --to %s` moves them there, and proves it; --create makes %s queues from the log all the same",
+		e.Root, e.Other, e.Kind, e.Root, e.Kind, e.Kind)
+}
+
+// sizeError tells that a property was set to something else than the files are (FR-B04).
+func (r *recovery) sizeError(set, found, file string) error {
+	return fmt.Errorf("the broker's options have %s, and %s has %s: one of them is of another store; leave the property out and what is on disk counts", set, file, found)
+}
+
+// readSizes reads the sizes of files off the directory. What it finds counts, unless somebody has set the property: then both have to agree.
 func (r *recovery) readSizes() error {
-	log, err := commitlog.Open(r.layout.CommitLogDir(), commitlog.Options{Logger: r.o.Logger})
-	if err != nil {
+	if err := r.logSize(); err != nil {
 		return err
 	}
-	size := log.FileSize()
-	if err := log.Close(); err != nil {
-		return err
-	}
-	if size == 0 {
-		return fmt.Errorf("recover store %s: the commit log has no file, so that its sizes cannot be read off it: give the broker's options", r.layout.Root)
-	}
-	o := &r.base
-	o.MappedFileSizeCommitLog = size
 	n, light, err := r.queueFiles()
 	if err != nil {
 		return err
 	}
+	o := &r.base
+	r.noQueueFile = n == 0
 	if n > 0 {
 		o.MappedFileSizeConsumeQueue = n
 	}
@@ -102,50 +146,56 @@ func (r *recovery) readSizes() error {
 	if err != nil {
 		return err
 	}
-	o.EnableLmq, o.EnableMultiDispatch = light || hasRocks, light // RocksDB keeps light queues without the further option
+	if !r.given("enableLmq") {
+		o.EnableLmq = light || hasRocks // RocksDB keeps light queues without the further option
+	}
+	if !r.given("enableMultiDispatch") {
+		o.EnableMultiDispatch = light
+	}
 	return r.indexSizes()
 }
 
-// queueFiles returns the length of a queue file, 0 without any, and whether light queues are kept: there are some, or no queue at all, so that the records decide.
-func (r *recovery) queueFiles() (size int64, light bool, err error) {
-	topics, err := listDirs(r.layout.ConsumeQueueDir())
+// logSize reads the length of log files off the directories of the log.
+func (r *recovery) logSize() error {
+	dir, more := r.layout.CommitLogDir(), r.base.ReadOnlyCommitLogStorePaths
+	if dirs := r.base.writeDirs(); len(dirs) > 0 {
+		dir, more = dirs[0], append(slices.Clone(dirs[1:]), more...)
+	}
+	log, err := commitlog.Open(dir, commitlog.Options{MoreDirs: more, Logger: r.o.Logger})
 	if err != nil {
-		return 0, false, err
+		return err
 	}
-	light = len(topics) == 0
-	for _, topic := range topics {
-		light = light || strings.HasPrefix(topic, cq.LMQPrefix)
-		if size > 0 {
-			continue
-		}
-		if size, err = firstFileSize(filepath.Join(r.layout.ConsumeQueueDir(), topic)); err != nil {
-			return 0, false, err
-		}
+	size := log.FileSize()
+	if err := log.Close(); err != nil {
+		return err
 	}
-	return size, light, nil
+	set := r.given("mappedFileSizeCommitLog")
+	switch {
+	case size == 0 && !set:
+		return fmt.Errorf("recover store %s: the commit log has no file, so that its sizes cannot be read off it: give the broker's options (--conf)", r.layout.Root)
+	case size > 0 && set && size != r.base.MappedFileSizeCommitLog:
+		return r.sizeError(fmt.Sprintf("mappedFileSizeCommitLog=%d", r.base.MappedFileSizeCommitLog), fmt.Sprintf("files of %d bytes", size), dir)
+	case size > 0:
+		r.base.MappedFileSizeCommitLog = size
+	}
+	return nil
 }
 
-// firstFileSize returns the length of a queue file below a topic's directory, 0 without any.
-func firstFileSize(dir string) (int64, error) {
-	ids, err := listDirs(dir)
-	if err != nil {
-		return 0, err
+// queueFiles returns the length of queue files, 0 without any, and whether light queues are kept: there are some, or no queue at all, so that the records decide.
+func (r *recovery) queueFiles() (size int64, light bool, err error) {
+	dir := r.layout.ConsumeQueueDir()
+	topics, err := listDirs(dir)
+	if err != nil || len(topics) == 0 {
+		return 0, true, err
 	}
-	for _, id := range ids {
-		entries, err := os.ReadDir(filepath.Join(dir, id))
-		if err != nil {
-			return 0, err
-		}
-		for _, e := range entries {
-			if _, ok := mappedfile.ParseName(e.Name()); !ok {
-				continue
-			}
-			if st, err := os.Stat(filepath.Join(dir, id, e.Name())); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-				return st.Size(), nil
-			}
-		}
+	light = slices.ContainsFunc(topics, func(topic string) bool { return strings.HasPrefix(topic, cq.LMQPrefix) })
+	if size, err = file.DetectFileBytes(dir); err != nil {
+		return 0, false, err
 	}
-	return 0, nil
+	if set := r.base.queueFileBytes(); size > 0 && r.given("mappedFileSizeConsumeQueue") && set != size {
+		return 0, false, r.sizeError(fmt.Sprintf("mappedFileSizeConsumeQueue=%d", r.base.MappedFileSizeConsumeQueue), fmt.Sprintf("queue files of %d bytes", size), dir)
+	}
+	return size, light, nil
 }
 
 // Geometry of index files, which do not tell it: those of RocketMQ's defaults have four entries for each slot.
@@ -160,21 +210,31 @@ const (
 func (r *recovery) indexSizes() error {
 	entries, err := os.ReadDir(r.layout.IndexDir())
 	if errors.Is(err, fs.ErrNotExist) {
+		r.noIndexFile = true
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	r.noIndexFile = true
+	other := error(nil) // a file of sizes that were not set
 	for _, e := range entries {
 		st, err := e.Info()
 		if err != nil || !st.Mode().IsRegular() || strings.Trim(e.Name(), "0123456789") != "" || st.Size() == 0 {
 			continue
 		}
-		const each = indexSlotBytes + indexEntriesPerSlot*indexEntryBytes
-		if slots := (st.Size() - indexHeaderBytes) / each; slots > 0 && indexHeaderBytes+slots*each == st.Size() {
-			r.base.MaxHashSlotNum, r.base.MaxIndexNum = int(slots), int(slots*indexEntriesPerSlot)
+		r.noIndexFile = false
+		if slots, number, ok := r.indexGeometry(st.Size()); ok {
+			r.base.MaxHashSlotNum, r.base.MaxIndexNum, other = int(slots), int(number), nil
 			break
 		}
+		if slots, number, ok := usualGeometry(st.Size()); ok && other == nil {
+			other = r.sizeError(fmt.Sprintf("maxHashSlotNum=%d and maxIndexNum=%d", r.base.MaxHashSlotNum, r.base.MaxIndexNum),
+				fmt.Sprintf("%d bytes, as of %d and %d", st.Size(), slots, number), filepath.Join(r.layout.IndexDir(), e.Name()))
+		}
+	}
+	if other != nil {
+		return other
 	}
 	ix, err := index.Open(r.layout.IndexDir(), index.Options{HashSlots: int32(r.base.MaxHashSlotNum), MaxEntries: int32(r.base.MaxIndexNum), ReadOnly: true})
 	if err != nil {
@@ -189,6 +249,29 @@ func (r *recovery) indexSizes() error {
 		r.note("the index is left alone, because maxHashSlotNum and maxIndexNum cannot be read off its files: give the broker's options (%v)", faults[0])
 	}
 	return nil
+}
+
+// indexGeometry returns the numbers of slots and entries of an index file of so many bytes, in which what was set is kept; false: there are none.
+func (r *recovery) indexGeometry(bytes int64) (slots, entries int64, ok bool) {
+	room := bytes - indexHeaderBytes
+	slots, entries = int64(r.base.MaxHashSlotNum), int64(r.base.MaxIndexNum)
+	switch hasSlots, hasEntries := r.given("maxHashSlotNum"), r.given("maxIndexNum"); {
+	case hasSlots && hasEntries:
+	case hasSlots:
+		entries = (room - slots*indexSlotBytes) / indexEntryBytes
+	case hasEntries:
+		slots = (room - entries*indexEntryBytes) / indexSlotBytes
+	default:
+		return usualGeometry(bytes)
+	}
+	return slots, entries, slots > 0 && entries > 0 && slots*indexSlotBytes+entries*indexEntryBytes == room
+}
+
+// usualGeometry is that of a file with RocketMQ's share of entries for each slot.
+func usualGeometry(bytes int64) (slots, entries int64, ok bool) {
+	const each = indexSlotBytes + indexEntriesPerSlot*indexEntryBytes
+	slots = (bytes - indexHeaderBytes) / each
+	return slots, slots * indexEntriesPerSlot, slots > 0 && indexHeaderBytes+slots*each == bytes
 }
 
 // hasRocks tells whether there are RocksDB queues. What is left of a database without CURRENT counts as one: it is set aside when the store is opened, and built from the log.

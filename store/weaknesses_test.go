@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -139,11 +141,43 @@ func TestRecordsOfOtherDispatchers(t *testing.T) {
 					require.EqualValues(t, i, r.Append.QueueOffset)
 				}
 			}
+			awaitDispatch(t, s)
+			for _, topic := range topics {
+				var res GetResult
+				require.NoError(t, s.Get(&GetRequest{Topic: topic, MaxMessages: 32}, &res))
+				require.Equal(t, GetFound, res.Status)
+				require.Len(t, res.Messages, 3)
+				res.Release()
+			}
 			require.NoError(t, s.Close())
 			requireWhole(t, root, o)
 			_, notes, err := ParseOptions(map[string]string{option: "true"})
 			require.NoError(t, err)
 			require.Contains(t, notes[0].String(), "stored and served like others")
 		}
+	})
+}
+
+// Topics of batch queues are refused by name: their messages are kept and counted, reads say why there are none, and the log names the topic once.
+func TestBatchQueuesAreRefusedByName(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		var log bytes.Buffer
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		o.IsBatchTopic = func(topic string) bool { return topic == "a_batch_topic" }
+		root := t.TempDir()
+		s := openStore(t, root, o)
+		for i := range 3 {
+			r, err := s.Put(t.Context(), plainMessage("a_batch_topic", "body"))
+			require.NoError(t, err)
+			require.EqualValues(t, i, r.Append.QueueOffset)
+		}
+		awaitDispatch(t, s)
+		require.ErrorIs(t, s.Get(&GetRequest{Topic: "a_batch_topic", MaxMessages: 32}, new(GetResult)), ErrBatchQueue)
+		require.NoError(t, s.Close())
+		require.Equal(t, 1, strings.Count(log.String(), "batch queues are not supported"), log.String())
+		require.Contains(t, log.String(), "topic=a_batch_topic")
+		s = openStore(t, root, o)
+		require.EqualValues(t, 3, s.NextOffset("a_batch_topic", 0))
+		require.NoError(t, s.Close())
 	})
 }

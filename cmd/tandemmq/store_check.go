@@ -50,7 +50,7 @@ type unsoundError struct {
 }
 
 func (e *unsoundError) Error() string {
-	return fmt.Sprintf("store %s is not sound: %s errors", e.root, thousands(e.errors))
+	return fmt.Sprintf("store %s is not sound: %s", e.root, counted(int(e.errors), "error"))
 }
 
 // ExitCode is 3: checked and found wrong.
@@ -128,7 +128,8 @@ func printCheckJSON(w io.Writer, rep *store.CheckReport) error {
 	return e.Encode(struct {
 		T string `json:"t"`
 		*store.CheckReport
-	}{"summary", rep})
+		Remedies []remedy `json:"remedies,omitempty"`
+	}{"summary", rep, remedies(rep)})
 }
 
 func printCheck(w io.Writer, rep *store.CheckReport) error {
@@ -158,6 +159,10 @@ func printCheck(w io.Writer, rep *store.CheckReport) error {
 	)
 	for _, what := range rep.NotChecked {
 		fmt.Fprintf(w, "  not checked: %s\n", what)
+	}
+	if !rep.Sound {
+		fmt.Fprintln(w, "What to do:")
+		printRemedies(w, remedies(rep))
 	}
 	verdict := "sound"
 	switch {

@@ -19,7 +19,7 @@ var (
 	findingOptional = []string{"file", "got", "invariant", "row", "topic", "want"}
 	summaryKeys     = []string{
 		"counts", "damagedBytes", "deep", "elapsedNanos", "errors", "logBytes", "logEnd", "logEndKind", "logFiles", "logMin", "notChecked",
-		"notices", "queues", "records", "sides", "sound", "store", "t", "unclean", "units", "unitsProven", "warnings",
+		"notices", "queues", "records", "remedies", "sides", "sound", "store", "t", "unclean", "units", "unitsProven", "warnings",
 	}
 	countKeys = []string{"code", "count", "listed", "severity"}
 )

@@ -29,7 +29,7 @@ record always stays. A store that was not closed in order has to be recovered fi
 			&cli.IntFlag{Name: "reserve-hours", Value: defaultReserveHours, Usage: "keep what was stored in the last `N` hours (fileReservedTime)"},
 			&cli.BoolFlag{Name: "yes", Usage: "remove what is listed"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "list, and change nothing (the default)"},
-			&cli.StringFlag{Name: "conf", Usage: "`FILE` of the broker (broker.conf), for what cannot be read off the directory: paths of the log, sizes of an index"},
+			confFlag("paths of the log, sizes of an index"),
 			&cli.BoolFlag{Name: "json", Usage: "print the report as one JSON object"},
 		},
 		Action: runClean,
@@ -37,19 +37,13 @@ record always stays. A store that was not closed in order has to be recovered fi
 }
 
 func runClean(c *cli.Context) error {
-	if c.Bool("yes") && c.Bool("dry-run") {
-		return usageError("--yes and --dry-run: use one of them")
-	}
 	o := store.CleanOptions{DryRun: !c.Bool("yes"), ReserveHours: c.Int("reserve-hours")}
 	if o.ReserveHours < 0 {
 		return usageError("--reserve-hours %d: use 0 or more", o.ReserveHours)
 	}
-	if path := c.String("conf"); path != "" {
-		options, err := readConf(path)
-		if err != nil {
-			return err
-		}
-		o.Options = &options
+	var err error
+	if o.Options, o.Given, err = brokerOptions(c); err != nil {
+		return err
 	}
 	l := store.NewLayout(c.String("store"))
 	if err := l.CheckRoot(); err != nil {

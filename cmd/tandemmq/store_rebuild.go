@@ -34,7 +34,7 @@ Exit codes: 0 built, 1 failed, 2 wrong usage, 3 the log is damaged (store recove
 			&cli.IntFlag{Name: "queue", Value: -1, Usage: "only queue `N` of the topic"},
 			&cli.BoolFlag{Name: "yes", Usage: "build what is listed"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "list, and change nothing (the default)"},
-			&cli.StringFlag{Name: "conf", Usage: "`FILE` of the broker (broker.conf), for what cannot be read off the directory: paths of the log, sizes of files that are gone, delay levels"},
+			confFlag("paths of the log, sizes of files that are gone, delay levels"),
 			&cli.BoolFlag{Name: "json", Usage: "print the report as one JSON object, and no progress"},
 			&cli.BoolFlag{Name: "quiet", Usage: "print no progress"},
 		},
@@ -54,8 +54,6 @@ func rebuildOptions(c *cli.Context) (o store.RebuildOptions, err error) {
 		return o, usageError("--queues %q: use file, rocks or both", k)
 	}
 	switch n := c.Int("queue"); {
-	case c.Bool("yes") && c.Bool("dry-run"):
-		return o, usageError("--yes and --dry-run: use one of them")
 	case c.IsSet("queue") && o.Topic == "":
 		return o, usageError("--queue needs --topic")
 	case o.Topic != "" && o.Index:
@@ -65,14 +63,8 @@ func rebuildOptions(c *cli.Context) (o store.RebuildOptions, err error) {
 	default:
 		o.QueueID = int32(n)
 	}
-	if path := c.String("conf"); path != "" {
-		options, err := readConf(path)
-		if err != nil {
-			return o, err
-		}
-		o.Options = &options
-	}
-	return o, nil
+	o.Options, o.Given, err = brokerOptions(c)
+	return o, err
 }
 
 func runRebuild(c *cli.Context) error {

@@ -44,7 +44,7 @@ func TestRebuild(t *testing.T) {
 	require.Empty(t, stderr)
 	var m map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(stdout), &m))
-	require.Equal(t, []string{"abortCleared", "aside", "dryRun", "elapsedNanos", "logEnd", "logMin", "resumed", "store", "unclean", "views"}, slices.Sorted(maps.Keys(m)))
+	require.Equal(t, []string{"abortCleared", "aside", "dryRun", "elapsedNanos", "logEnd", "logMin", "notes", "resumed", "store", "unclean", "views"}, slices.Sorted(maps.Keys(m)))
 	code, stdout, _ = runApp(t, "store", "check", "--store", dir, "--deep", "--quiet")
 	require.Zero(t, code, stdout)
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -27,10 +24,12 @@ it goes on.
 A log with valid records behind damage is refused, with all damaged ranges; --mend or --accept-loss says what to do.
 Whatever is taken out of the log is set aside first, in DIR/tandemmq/broken.
 
+At its end it looks at the store as store check does without --deep, and prints the command for what it found and did not mend.
+
    tandemmq store recover --store /data/rocketmq/store --dry-run
    tandemmq store recover --store /data/rocketmq/store
 
-Exit codes: 0 in order, 1 failed, 2 wrong usage, 3 the log is damaged and nobody has decided.`,
+Exit codes: 0 in order, 1 failed, 2 wrong usage, 3 the log is damaged and nobody has decided, or recovered and something found that recovery does not mend.`,
 		Flags: []cli.Flag{
 			storeFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, say what was found and what would be done"},
@@ -38,7 +37,8 @@ Exit codes: 0 in order, 1 failed, 2 wrong usage, 3 the log is damaged and nobody
 			&cli.BoolFlag{Name: "accept-loss", Usage: "cut the log at the first damage"},
 			&cli.BoolFlag{Name: "full", Usage: "read the log from its beginning, for damage that came after it was written (store check --deep finds such)"},
 			&cli.StringFlag{Name: "kind", Usage: "`SIDE` to bring in order: file, rocks or both (default: those there are)"},
-			&cli.StringFlag{Name: "conf", Usage: "`FILE` of the broker (broker.conf), for what cannot be read off the directory: paths of the log, sizes of an index, delay levels"},
+			&cli.BoolFlag{Name: "create", Usage: "build the queues of --kind from the log also where the store does not have that side, and has the other"},
+			confFlag("paths of the log, sizes of files that are gone or of an index, delay levels"),
 			&cli.BoolFlag{Name: "json", Usage: "print the report as one JSON object, and no progress"},
 			&cli.BoolFlag{Name: "quiet", Usage: "print no progress"},
 		},
@@ -55,7 +55,7 @@ func (e undecidedError) Unwrap() error { return e.error }
 func (undecidedError) ExitCode() int { return exitWrong }
 
 func runRecover(c *cli.Context) error {
-	o := store.RecoverOptions{DryRun: c.Bool("dry-run"), Full: c.Bool("full"), Damage: store.DamageRefuse}
+	o := store.RecoverOptions{DryRun: c.Bool("dry-run"), Full: c.Bool("full"), Damage: store.DamageRefuse, Create: c.Bool("create"), Check: true}
 	switch {
 	case c.Bool("mend") && c.Bool("accept-loss"):
 		return usageError("--mend and --accept-loss: use one of them")
@@ -72,12 +72,12 @@ func runRecover(c *cli.Context) error {
 	default:
 		return usageError("--kind %q: use file, rocks or both", k)
 	}
-	if path := c.String("conf"); path != "" {
-		options, err := readConf(path)
-		if err != nil {
-			return err
-		}
-		o.Options = &options
+	if o.Create && o.Kind == "" {
+		return usageError("--create needs --kind: it says which queues")
+	}
+	var err error
+	if o.Options, o.Given, err = brokerOptions(c); err != nil {
+		return err
 	}
 	p := newProgress(c.App.ErrWriter, chooseProgress(c.App.ErrWriter, c.Bool("json") || c.Bool("quiet")))
 	defer p.Finish()
@@ -89,9 +89,7 @@ func runRecover(c *cli.Context) error {
 	}
 	var werr error
 	if c.Bool("json") {
-		e := json.NewEncoder(c.App.Writer)
-		e.SetEscapeHTML(false)
-		werr = e.Encode(rep)
+		werr = recoverJSON(c.App.Writer, rep)
 	} else {
 		werr = printRecover(c.App.Writer, rep, err)
 	}
@@ -102,34 +100,45 @@ func runRecover(c *cli.Context) error {
 	if errors.As(err, &damage) {
 		return undecidedError{err}
 	}
+	if err == nil && rep.Checked != nil && !rep.Checked.Sound {
+		return &unsoundError{rep.Store, rep.Checked.Errors}
+	}
 	return err
 }
 
-// readConf reads the store's options out of a broker.conf: lines NAME=VALUE, comments after '#' or '!'.
-func readConf(path string) (store.Options, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return store.Options{}, fmt.Errorf("read broker's options: %w", err)
+// recoverJSON writes the report as one object, with what the check at the end found.
+func recoverJSON(w io.Writer, rep *store.RecoverReport) error {
+	type checked struct {
+		*store.CheckReport
+		Findings []*store.CheckFinding `json:"findings"`
+		Remedies []remedy              `json:"remedies"`
 	}
-	defer func() { _ = f.Close() }() // only read
-	props := make(map[string]string)
-	s := bufio.NewScanner(f)
-	for n := 1; s.Scan(); n++ {
-		line := strings.TrimSpace(s.Text())
-		if line == "" || line[0] == '#' || line[0] == '!' {
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		if !ok {
-			return store.Options{}, fmt.Errorf("read broker's options: %s line %d has no '='", path, n)
-		}
-		props[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	out := struct {
+		*store.RecoverReport
+		Check *checked `json:"check,omitempty"`
+	}{RecoverReport: rep}
+	if rep.Checked != nil {
+		out.Check = &checked{rep.Checked, rep.Checked.Findings, remedies(rep.Checked)}
 	}
-	if err := s.Err(); err != nil {
-		return store.Options{}, fmt.Errorf("read broker's options: %w", err)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(out)
+}
+
+// leftFindings is how many of the errors that are left a recovery lists.
+const leftFindings = 10
+
+// printLeft tells what a recovery has left, and what mends it.
+func printLeft(w io.Writer, rep *store.CheckReport) {
+	list, more := errorsOf(rep, leftFindings)
+	for _, f := range list {
+		fmt.Fprintf(w, "  %v\n", f)
 	}
-	o, _, err := store.ParseOptions(props) // most of a broker.conf is not the store's
-	return o, err
+	if more > 0 {
+		fmt.Fprintf(w, "  %s more (`tandemmq store check` lists them)\n", thousands(more))
+	}
+	fmt.Fprintln(w, "What to do:")
+	printRemedies(w, remedies(rep))
 }
 
 func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
@@ -177,6 +186,10 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	for _, v := range rep.Views {
 		rows = append(rows, [2]string{v.Name, fmt.Sprintf("at %d", v.Dispatched)})
 	}
+	if k := rep.Checked; k != nil {
+		rows = append(rows, [2]string{"checked", fmt.Sprintf("the first and the last unit of each of %s queues; %s records from %s of log with their units; every index file, and the records of one entry in 1,000",
+			thousands(k.Queues), thousands(k.Records), byteSize(k.LogBytes))})
+	}
 	table(w, rows...)
 	if len(rep.Log.Damage) > 0 && failed == nil {
 		for i := range rep.Log.Damage {
@@ -186,14 +199,28 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	for _, n := range rep.Notes {
 		fmt.Fprintf(w, "  note: %s\n", n)
 	}
-	verdict := "in order; `tandemmq store check` proves it"
+	if k := rep.Checked; k != nil {
+		fmt.Fprintf(w, "  not checked: units between the first and the last of each queue, but for those of the log that was read\n")
+		for _, what := range k.NotChecked {
+			fmt.Fprintf(w, "  not checked: %s\n", what)
+		}
+	}
+	if rep.NotChecked != "" {
+		fmt.Fprintf(w, "  not checked: %s\n", rep.NotChecked)
+	}
+	verdict := "in order"
 	switch {
 	case failed != nil:
 		verdict = "NOT in order"
 	case rep.DryRun:
 		verdict = "nothing was changed; without --dry-run queues and index are brought to the end of the log"
+	case rep.Checked != nil && !rep.Checked.Sound:
+		verdict = fmt.Sprintf("NOT in order: %s that recovery does not mend", counted(int(rep.Checked.Errors), "error"))
+		printLeft(w, rep.Checked)
 	case !rep.AbortCleared:
-		verdict = "in order as far as it was looked at"
+		verdict = "in order as far as it was looked at; the abort mark stays"
+	case rep.Checked != nil:
+		verdict = "in order; `tandemmq store check --deep` proves every unit"
 	}
 	_, err := fmt.Fprintf(w, "Result: %s\n", verdict)
 	return err

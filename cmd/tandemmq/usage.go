@@ -89,6 +89,7 @@ func prepareCommand(parent string, c *cli.Command) {
 		}
 		return
 	}
+	c.Flags = evenFlags(c.Flags)
 	var required []string
 	for _, f := range c.Flags {
 		if s, ok := f.(*cli.StringFlag); ok && s.Required {
@@ -102,6 +103,9 @@ func prepareCommand(parent string, c *cli.Command) {
 			if ctx.NArg() > 0 && c.ArgsUsage == "" {
 				return usageError("%s: unexpected argument %q", below(path), ctx.Args().First())
 			}
+			if declares(ctx, "dry-run") && ctx.Bool("yes") && ctx.Bool("dry-run") {
+				return usageError("--yes and --dry-run: use one of them")
+			}
 			for _, name := range required {
 				if ctx.String(name) == "" {
 					return usageError("%s: --%s is missing", below(path), name)
@@ -111,6 +115,28 @@ func prepareCommand(parent string, c *cli.Command) {
 		}()
 		return withHint(err, path)
 	}
+}
+
+// evenFlags gives the commands that work on a store the same flags, so that scripts need not know which of them has what to say: --quiet where there is no progress to leave
+// out, --dry-run beside --yes, and --yes beside --dry-run.
+func evenFlags(flags []cli.Flag) []cli.Flag {
+	has := func(name string) bool {
+		return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	}
+	if !has("store") {
+		return flags
+	}
+	flags = slices.Clip(flags)
+	switch {
+	case has("yes") && !has("dry-run"):
+		flags = append(flags, &cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and change nothing (the default)"})
+	case has("dry-run") && !has("yes"):
+		flags = append(flags, &cli.BoolFlag{Name: "yes", Usage: "do it (the default)"})
+	}
+	if !has("quiet") {
+		flags = append(flags, &cli.BoolFlag{Name: "quiet", Usage: "print no progress; this command prints none anyway"})
+	}
+	return flags
 }
 
 // onUsageError is called with what the flag parser could not take.

@@ -230,7 +230,7 @@ func TestCheckCommand(t *testing.T) {
 		require.Equal(t, 3, r.Code)
 		require.Contains(t, r.Stdout, "error FRI-1 hole: queue sample_0/1: slot 102 holds no unit, and the queue runs from 0 to 496 ["+path+"+40]\n")
 		require.True(t, strings.HasSuffix(r.Stdout, "Result: NOT SOUND\n"))
-		require.Contains(t, r.Stderr, "tandemmq: store "+dir+" is not sound: 1 errors\n")
+		require.Contains(t, r.Stderr, "tandemmq: store "+dir+" is not sound: 1 error\n")
 		require.Equal(t, len(flags) == 1, strings.Contains(r.Stderr, "log: "), "progress")
 	}
 	require.Equal(t, 1, tandemmq.Run(t, "store", "check", "--store", filepath.Join(dir, "none")).Code)

@@ -65,7 +65,7 @@ func TestRocketMQReadsRecoveredStores(t *testing.T) {
 		o.MappedFileSizeCommitLog, o.MappedFileSizeConsumeQueue = h.sizes.commitLog, h.sizes.queue
 		o.MaxHashSlotNum, o.MaxIndexNum = int(h.sizes.indexSlots), int(h.sizes.indexEntries)
 		o.EnableLmq, o.EnableMultiDispatch = h.lmq, h.lmq
-		rep, err := store.Recover(t.Context(), dir, store.RecoverOptions{Kind: c.kind, Options: &o})
+		rep, err := store.Recover(t.Context(), dir, store.RecoverOptions{Kind: c.kind, Create: true, Options: &o})
 		require.NoError(t, err, c.name)
 		require.True(t, rep.AbortCleared, c.name)
 		for _, crashed := range []bool{false, true} {
