@@ -55,11 +55,11 @@ func TestBoundsOfAQueueThatIsNotThere(t *testing.T) {
 		{remoting.GetEarliestMsgStoreTime, "timestamp", "-1"},
 	} {
 		resp := call(t, b, client, c.code, nil, field("topic", "T"), field("queueId", "0"), field("timestamp", "5"))
-		require.EqualValues(t, remoting.Success, resp.Code, resp.Remark)
+		require.Equal(t, remoting.Success, resp.Code, resp.Remark)
 		require.Equal(t, c.want, resp.Ext.Get(c.field), remoting.RequestCodeName(c.code))
 	}
 	resp := call(t, b, client, remoting.GetMaxOffset, nil, field("topic", "T"))
-	require.EqualValues(t, remoting.SystemError, resp.Code)
+	require.Equal(t, remoting.SystemError, resp.Code)
 	require.Contains(t, resp.Remark, "queueId")
-	require.EqualValues(t, remoting.RequestCodeNotSupported, call(t, b, client, 9999, nil).Code)
+	require.Equal(t, remoting.RequestCodeNotSupported, call(t, b, client, 9999, nil).Code)
 }
