@@ -25,7 +25,7 @@ type delayFile struct {
 	Table   map[int32]int64 `json:"offsetTable"`
 }
 
-// OpenDelayOffsets reads <dir>/delayOffset.json; without one every level is at its beginning. Errors: *FileError.
+// OpenDelayOffsets reads <dir>/delayOffset.json; without one every level is at its beginning. Errors: *conffile.FileError.
 func OpenDelayOffsets(dir string, log *slog.Logger) (*DelayOffsets, error) {
 	d := &DelayOffsets{}
 	path := filepath.Join(dir, "delayOffset.json")

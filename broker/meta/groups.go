@@ -91,7 +91,7 @@ type groupsFile struct {
 	Table     map[string]Group            `json:"subscriptionGroupTable"`
 }
 
-// OpenGroups reads <dir>/subscriptionGroup.json; without one the table holds the groups of the system. Errors: *FileError.
+// OpenGroups reads <dir>/subscriptionGroup.json; without one the table holds the groups of the system. Errors: *conffile.FileError.
 func OpenGroups(dir string, o GroupsOptions) (*Groups, error) {
 	g := &Groups{autoCreate: o.AutoCreate}
 	if g.autoCreate == nil {
@@ -174,7 +174,7 @@ func (g *Groups) All() (groups map[string]Group, forbidden map[string]map[string
 	return maps.Clone(g.mu.byName), forbidden, g.mu.version
 }
 
-// Put makes or changes groups, and returns when they are durable. Errors: ErrName, *FileError.
+// Put makes or changes groups, and returns when they are durable. Errors: ErrName, *conffile.FileError.
 func (g *Groups) Put(groups ...Group) error {
 	for i := range groups {
 		if err := CheckGroupName(groups[i].Name); err != nil {

@@ -3,6 +3,8 @@ package meta
 import (
 	"encoding/json"
 	"log/slog"
+
+	"github.com/tandemq/tandemmq/internal/conffile"
 )
 
 // withExtra is a file's object with the members its type does not name.
@@ -18,7 +20,7 @@ func (f *withExtra[T]) UnmarshalJSON(b []byte) (err error) {
 
 // loadLogged loads a file, and logs one that was set aside.
 func loadLogged(path string, v json.Unmarshaler, reset func(), log *slog.Logger) error {
-	_, note, err := load(path, v, reset)
+	_, note, err := conffile.Load(path, v, reset)
 	if note != nil && log != nil {
 		log.Warn("a file of the configuration is damaged", slog.String("file", path), slog.Any("err", note))
 	}

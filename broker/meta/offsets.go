@@ -52,7 +52,7 @@ type offsetsFile struct {
 	Pulled  map[string]map[int32]int64 `json:"pullOffsetTable"`
 }
 
-// OpenOffsets reads <dir>/consumerOffset.json; without one there are no offsets. Errors: *FileError.
+// OpenOffsets reads <dir>/consumerOffset.json; without one there are no offsets. Errors: *conffile.FileError.
 func OpenOffsets(dir string, log *slog.Logger) (*Offsets, error) {
 	o := &Offsets{}
 	path := filepath.Join(dir, "consumerOffset.json")

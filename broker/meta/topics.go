@@ -161,7 +161,7 @@ type topicsFile struct {
 	Table   map[string]Topic `json:"topicConfigTable"`
 }
 
-// OpenTopics reads <dir>/topics.json; without one the table is new. Errors: *FileError.
+// OpenTopics reads <dir>/topics.json; without one the table is new. Errors: *conffile.FileError.
 func OpenTopics(dir string, o TopicsOptions) (*Topics, error) {
 	t := &Topics{onChange: o.OnChange}
 	path := filepath.Join(dir, "topics.json")

@@ -1,4 +1,8 @@
-package meta
+// Package conffile reads and replaces the small files of a configuration, as RocketMQ 5.5.0 keeps them: <name> and its former content in <name>.bak.
+//
+// A file is written to a temporary name, synced and renamed over the old one, which stays as .bak: at any instant one of the two is whole. A file that cannot be
+// read is set aside as .broken when its .bak can.
+package conffile
 
 import (
 	"errors"
@@ -6,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/tandemq/tandemmq/internal/laxjson"
 )
@@ -32,15 +35,18 @@ func (e *FileError) Unwrap() error { return e.Err }
 // errEmpty says that a file holds nothing: a write that was cut off.
 var errEmpty = errors.New("it is empty")
 
-// load decodes the file into v, or its backup where the file is missing or bad; found is false when there is neither. A bad file that a
+// Load decodes the file into v, or its backup where the file is missing or bad; found is false when there is neither. A bad file that a
 // good backup stands in for is set aside and comes back as note, an error that an operator should see. reset empties v before
 // the second attempt.
-func load(path string, v any, reset func()) (found bool, note, err error) {
+func Load(path string, v any, reset func()) (found bool, note, err error) {
 	bad := decode(path, v)
 	if bad == nil {
 		return true, nil, nil
 	}
 	missing := errors.Is(bad, fs.ErrNotExist)
+	if unread := (*fs.PathError)(nil); !missing && errors.As(bad, &unread) {
+		return false, nil, bad // a file that cannot be read now may be whole
+	}
 	reset()
 	switch err := decode(path+backupSuffix, v); {
 	case err == nil && missing:
@@ -76,8 +82,8 @@ func decode(path string, v any) error {
 	return nil
 }
 
-// replace writes the file anew and keeps the old one as its backup.
-func replace(path string, b []byte) error {
+// Replace writes the file anew and keeps the old one as its backup.
+func Replace(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return &FileError{path, err}
 	}
@@ -115,50 +121,4 @@ func syncDir(path string) (err error) {
 		return &FileError{path, err}
 	}
 	return nil
-}
-
-// saver writes a table to its file, one write at a time, so that a call returns when its change is durable, and changes made during one
-// write share the next.
-type saver struct {
-	path   string
-	encode func() ([]byte, error) // a consistent state of the table; takes the table's lock
-
-	mu struct {
-		sync.Mutex
-		wanted, done int64 // states asked for, and written
-		writing      bool
-		err          error // of the last write; the next one may succeed
-	}
-	ready *sync.Cond
-}
-
-func newSaver(path string, encode func() ([]byte, error)) *saver {
-	s := &saver{path: path, encode: encode}
-	s.ready = sync.NewCond(&s.mu.Mutex)
-	return s
-}
-
-// save returns when a state at least as new as that at the call is durable, or could not be made so.
-func (s *saver) save() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.wanted++
-	mine := s.mu.wanted
-	for s.mu.done < mine {
-		if s.mu.writing {
-			s.ready.Wait()
-			continue
-		}
-		s.mu.writing = true
-		upTo := s.mu.wanted
-		s.mu.Unlock()
-		b, err := s.encode()
-		if err == nil {
-			err = replace(s.path, b)
-		}
-		s.mu.Lock()
-		s.mu.writing, s.mu.done, s.mu.err = false, upTo, err
-		s.ready.Broadcast()
-	}
-	return s.mu.err
 }
