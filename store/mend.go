@@ -79,9 +79,14 @@ func (v *queueView) mendedLocked(f *filler) error {
 		if v.barLocked(k, f.barred[k]) {
 			continue
 		}
+		queue, there := v.queues.Queue(k)
 		if q := v.mu.known[k]; !found && q != nil {
-			_, there := v.queues.Queue(k)
 			q.gone = !there
+		}
+		if there && v.onMended != nil {
+			if b, err := queue.Bounds(); err == nil {
+				v.onMended(k, b)
+			}
 		}
 		if queues, ok := v.queues.(beginner); ok { // whatever the log lacks between, it is not looked for again
 			if b, ok, err := queues.Beginning(k); ok && err == nil && !b.Proven {

@@ -33,6 +33,8 @@ type queueView struct {
 	batch  func(topic string) bool
 	logger *slog.Logger
 	onNew  func(batch []cq.Entry) // told what became readable, before the next batch; nil: nobody
+	// onMended is told of queues that were mended: what came for them meanwhile could not be read when onNew was told. nil: nobody.
+	onMended func(k cq.Key, b cq.Bounds)
 
 	*queueBatch // what is added to
 	batches     batches[queueBatch]

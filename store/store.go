@@ -40,6 +40,8 @@ type Store struct {
 	views   *views // nil: nothing is dispatched
 	putters sync.Pool
 
+	arrivals arrivals
+
 	memory     memoryBytes
 	strayUnits atomic.Int64 // units whose record is not a message of their queue, as met by readers
 
@@ -301,6 +303,7 @@ func (s *Store) Close() error {
 			err = errors.Join(err, cerr)
 			cancel()
 		}
+		s.arrivals.close()
 		err = errors.Join(err, s.log.Close())
 		s.background.Wait()
 		if err == nil && left == nil {

@@ -46,6 +46,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 	v.view = newQueueView(v.queues, levels, s.dispatchesLight(), s.isBatchTopic, s.logger)
 	v.view.lightOffsets = s.o.EnableLmq
 	v.view.onBroken = v.kickMending
+	v.view.onNew, v.view.onMended = s.arrivals.note, s.arrivals.noteQueue
 	if damaged != nil {
 		v.breakDamaged(damaged)
 	}
