@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/internal/mappedfile"
-	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
 // Making files ahead. The allocator keeps the next two files of the log ready: of full length, with blocks, durable in their
@@ -234,9 +233,6 @@ func (w *Writer) openSegment(f *mappedfile.File) (*segment, error) {
 	s, err := openSegment(f)
 	if err != nil {
 		return nil, err
-	}
-	if w.o.Random {
-		_ = f.Advise(0, f.Size(), mmap.Random) // a hint
 	}
 	if w.o.LockMemory {
 		if err := f.LockMemory(0, f.Size()); err != nil {

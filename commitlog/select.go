@@ -11,6 +11,11 @@ import (
 type Held struct {
 	files []*mappedfile.File
 	data  []byte // of the last of files
+
+	read  []*[]byte // what SelectCold has read
+	piece []byte    // the last of it, which begins at physical offset from
+	from  int64
+	nowMs int64 // mappedfile.NowMs, 0 for not asked yet
 }
 
 // Release lets go of everything. The bytes must not be touched afterwards.
@@ -20,6 +25,11 @@ func (h *Held) Release() {
 		h.files[i] = nil
 	}
 	h.files, h.data = h.files[:0], nil
+	for i, b := range h.read {
+		putBuffer(b)
+		h.read[i] = nil
+	}
+	h.read, h.piece, h.nowMs = h.read[:0], nil, 0
 }
 
 // Select returns the size bytes of the log at physical offset phy, which are in one file, and notes in h what keeps them valid: one hold for each file,

@@ -102,7 +102,7 @@ func OpenWriter(o WriterOptions) (_ *Writer, err error) {
 	w.populateStep = max(o.PopulateAheadBytes/4, 1)
 	w.queue, err = mappedfile.Open(o.Dir, mappedfile.Options{
 		FS: o.FS, MoreDirs: o.MoreDirs, ReadOnlyDirs: o.ReadOnlyDirs, DirFull: o.DirFull,
-		Writable: true, Allocate: true, FileSize: o.FileSize, Readahead: true, Logger: w.logger,
+		Writable: true, Allocate: true, FileSize: o.FileSize, Readahead: !o.Random, Logger: w.logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open commit log: %w", err)

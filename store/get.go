@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
@@ -20,6 +21,8 @@ type Filter struct {
 
 // GetRequest is what Get is asked.
 type GetRequest struct {
+	// Group is the consumer group that asks: what it reads of cold data is counted for it (ColdLimited). Empty: nothing is.
+	Group   string
 	Topic   string
 	QueueID int32
 	// Offset is the queue offset of the first message wanted.
@@ -96,7 +99,11 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 		res.Status, res.NextOffset = GetOffsetOverflowBadly, s.corrected(at, b.Max)
 	default:
 		g := getter{s: s, req: req, res: res, queue: q, log: s.writer.Log(), light: q.Key().IsLMQ()}
-		if err := commitlog.GuardFault(g.scan); err != nil {
+		err := commitlog.GuardFault(g.scan)
+		if res.ColdBytes > 0 {
+			s.cold.add(req.Group, int64(res.ColdBytes), time.Now())
+		}
+		if err != nil {
 			res.Release()
 			res.MinOffset, res.MaxOffset = b.Min, b.Max
 			return fmt.Errorf("get messages of %s: %w", q.Key(), s.closedOr(err))
@@ -137,6 +144,9 @@ type getter struct {
 
 	logEnd  int64
 	inMem   int64 // records at or above it are taken to be in memory
+	hot     int64 // likewise, for the flow control of cold data
+	mapped  int64 // records at or above it are read through the mapping without a question
+	counts  bool  // what is read of cold data is counted
 	scanned int64 // units looked at
 	last    int64 // physical offset of the last unit looked at, 0 for none
 	record  message.Record
@@ -147,6 +157,9 @@ func (g *getter) scan() error {
 	o, res := &g.s.o, g.res
 	g.logEnd = g.log.EndOffset()
 	g.inMem = g.logEnd - g.s.memory.share(o.AccessMessageInMemoryMaxRatio)
+	g.hot = g.s.hotFrom(g.logEnd)
+	g.mapped = max(g.hot, g.s.openedWith)
+	g.counts = o.ColdDataFlowControlEnable && g.req.Group != "" && !coldFree(g.req.Group)
 	res.Status, res.NextOffset = GetOffsetFoundNull, g.req.Offset
 	limit := max(int64(o.MaxFilterMessageSize)/unitBytes, int64(g.req.MaxMessages), 1)
 	for full := false; !full && g.scanned < limit && res.NextOffset < res.MaxOffset; {
@@ -197,7 +210,7 @@ func (g *getter) take(units []cq.Unit) (full bool, err error) {
 			g.nothing(GetNoMatchedMessage)
 			continue
 		}
-		b, err := g.log.Select(u.PhyOffset, u.Size, &res.held)
+		b, err := g.bytes(u)
 		if err != nil {
 			var gone *commitlog.RangeError
 			if !errors.As(err, &gone) {
@@ -220,6 +233,18 @@ func (g *getter) take(units []cq.Unit) (full bool, err error) {
 		res.Bytes += len(b)
 	}
 	return false, nil
+}
+
+// bytes returns the bytes of a unit's record. What was put since the store was opened, and not long ago by the length of the log, is in memory; of all else that is found out.
+func (g *getter) bytes(u *cq.Unit) (b []byte, err error) {
+	if u.PhyOffset >= g.mapped {
+		return g.log.Select(u.PhyOffset, u.Size, &g.res.held)
+	}
+	b, cold, err := g.log.SelectCold(u.PhyOffset, u.Size, &g.res.held)
+	if err == nil && g.counts && u.PhyOffset < g.hot && (cold || !g.s.o.ColdDataScanEnable) {
+		g.res.ColdBytes += int(u.Size)
+	}
+	return b, err
 }
 
 // nothing sets the status of a scan that has found nothing so far.

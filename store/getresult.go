@@ -63,6 +63,9 @@ type GetResult struct {
 	BehindBytes  int64
 	SuggestSlave bool
 
+	// ColdBytes is how many bytes of the records looked at are counted as cold data of the request's group.
+	ColdBytes int
+
 	held  commitlog.Held
 	units [getBatch]cq.Unit
 }
@@ -73,5 +76,5 @@ func (r *GetResult) Release() {
 	clear(r.Messages)
 	r.Messages = r.Messages[:0]
 	r.Status, r.NextOffset, r.MinOffset, r.MaxOffset = 0, 0, 0, 0
-	r.Bytes, r.BehindBytes, r.SuggestSlave = 0, 0, false
+	r.Bytes, r.BehindBytes, r.SuggestSlave, r.ColdBytes = 0, 0, false, 0
 }

@@ -247,15 +247,21 @@ func offsetByTime(q cq.Queue, log *commitlog.Log, timestampMs int64, b cq.Bounda
 
 // storeTimeAt returns the store time of the record of a slot, NoTime where there is none.
 func storeTimeAt(q cq.Queue, log *commitlog.Log, queueOffset int64) (int64, error) {
-	var units [1]cq.Unit
-	n, err := q.Read(queueOffset, units[:])
-	switch {
-	case errors.Is(err, cq.ErrOffsetOutOfRange):
-		return NoTime, nil
-	case err != nil || n == 0:
+	u, ok, err := unitAt(q, queueOffset)
+	if err != nil || !ok {
 		return NoTime, err
 	}
-	return recordTime(log, units[0].PhyOffset, units[0].Size)
+	return recordTime(log, u.PhyOffset, u.Size)
+}
+
+// unitAt returns the unit of a slot; ok is false where there is none.
+func unitAt(q cq.Queue, queueOffset int64) (u cq.Unit, ok bool, err error) {
+	var units [1]cq.Unit
+	n, err := q.Read(queueOffset, units[:])
+	if errors.Is(err, cq.ErrOffsetOutOfRange) {
+		return u, false, nil
+	}
+	return units[0], err == nil && n > 0, err
 }
 
 // recordTime returns the store time of the record at phy, NoTime where no such record is. size is as in Log.Read.

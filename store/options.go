@@ -136,8 +136,9 @@ type Options struct {
 	// FlushLeastPagesWhenWarmMapedFile is after how many pages 5.5.0 flushes meanwhile under SYNC_FLUSH. Default 4096. Here files are warmed
 	// off the put path, and nothing is flushed for it.
 	FlushLeastPagesWhenWarmMapedFile int `prop:"flushLeastPagesWhenWarmMapedFile"`
-	// DataReadAheadEnable lets the kernel read ahead in the log (default true); otherwise it is advised that reads are random.
-	DataReadAheadEnable bool `prop:"dataReadAheadEnable"`
+	// DataReadAheadEnable lets the kernel read ahead in the log (default true), and Get read up to 64 KiB at once of what is not in memory; otherwise the kernel is advised that
+	// reads are random, and records are read one by one. Store.SetReadAhead changes it.
+	DataReadAheadEnable bool `prop:"dataReadAheadEnable,live"`
 	// DiskSpaceCleanForciblyRatio is the use in percent above which log files go that have not expired (CleanFileForciblyEnable), and above which a
 	// directory of StorePathCommitLog gets no new file while another is below. Default 85.
 	DiskSpaceCleanForciblyRatio int `prop:"diskSpaceCleanForciblyRatio,live"`
@@ -199,6 +200,17 @@ type Options struct {
 	MaxTransferBytesOnMessageInDisk int `prop:"maxTransferBytesOnMessageInDisk,live"`
 	// AccessMessageInMemoryMaxRatio is the part of the machine's memory, in percent, that the newest bytes of the log are taken to fill. Default 40.
 	AccessMessageInMemoryMaxRatio int `prop:"accessMessageInMemoryMaxRatio,live"`
+	// AccessMessageInMemoryHotRatio is the part of the machine's memory, in percent, that the newest bytes of the log fill which are never cold data, and for which nobody asks the
+	// kernel whether they are in memory if they were put since the store was opened. Default 26.
+	AccessMessageInMemoryHotRatio int `prop:"accessMessageInMemoryHotRatio,live"`
+	// ColdDataFlowControlEnable counts what consumer groups read of cold data, behind AccessMessageInMemoryHotRatio. Default false. See Store.ColdLimited.
+	ColdDataFlowControlEnable bool `prop:"coldDataFlowControlEnable,live"`
+	// ColdDataScanEnable counts only what is not in memory of them, by the kernel's word (default false); otherwise all of it.
+	ColdDataScanEnable bool `prop:"coldDataScanEnable,live"`
+	// CgColdReadThreshold is how many bytes of cold data a group may read within five seconds, and GlobalColdReadThreshold how many all groups may together.
+	// Defaults 3145728 and 104857600. They are properties of RocketMQ's BrokerConfig.
+	CgColdReadThreshold     int64 `prop:"cgColdReadThreshold,live"`
+	GlobalColdReadThreshold int64 `prop:"globalColdReadThreshold,live"`
 	// MaxFilterMessageSize bounds how many units of a queue one Get looks at, in bytes of file units of 20, if it is not asked for more messages. Default 16000.
 	MaxFilterMessageSize int `prop:"maxFilterMessageSize,live"`
 
@@ -346,6 +358,9 @@ func DefaultOptions() Options {
 		MaxTransferCountOnMessageInDisk:   8,
 		MaxTransferBytesOnMessageInDisk:   65536,
 		AccessMessageInMemoryMaxRatio:     40,
+		AccessMessageInMemoryHotRatio:     26,
+		CgColdReadThreshold:               3 << 20,
+		GlobalColdReadThreshold:           100 << 20,
 		MaxFilterMessageSize:              16000,
 
 		DeleteWhen:                       "04",

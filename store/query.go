@@ -148,7 +148,7 @@ const notRecord = "no record is there"
 
 // hit returns the record at phy if it is what is looked for, and otherwise why it is not.
 func (q *querier) hit(phy int64) (b []byte, why string, err error) {
-	head, err := q.log.Select(phy, message.BlankHeaderSize, &q.res.held)
+	head, err := q.bytes(phy, message.BlankHeaderSize)
 	if err != nil {
 		return nil, "", err
 	}
@@ -156,7 +156,7 @@ func (q *querier) hit(phy int64) (b []byte, why string, err error) {
 	if !ok {
 		return nil, notRecord, nil
 	}
-	b, err = q.log.Select(phy, size, &q.res.held)
+	b, err = q.bytes(phy, size)
 	if err != nil {
 		return nil, "", err
 	}
@@ -172,6 +172,12 @@ func (q *querier) hit(phy int64) (b []byte, why string, err error) {
 		return nil, "its message has other keys of the same hash", nil
 	}
 	return b, "", nil
+}
+
+// bytes returns bytes of the log, which may be old.
+func (q *querier) bytes(phy int64, size int32) (b []byte, err error) {
+	b, _, err = q.log.SelectCold(phy, size, &q.res.held)
+	return b, err
 }
 
 // hasKey tells whether a record has a key of a type.

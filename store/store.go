@@ -41,6 +41,7 @@ type Store struct {
 	putters sync.Pool
 
 	arrivals arrivals
+	cold     coldReads
 
 	memory     memoryBytes
 	strayUnits atomic.Int64 // units whose record is not a message of their queue, as met by readers

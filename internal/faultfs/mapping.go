@@ -94,6 +94,16 @@ func (m *mapping) Advise(off, n int64, a mmap.Advice) error {
 	}))
 }
 
+// Resident is true of all bytes that there are.
+func (m *mapping) Resident(off, n int64) (bool, error) {
+	m.fs.mu.Lock()
+	defer m.fs.mu.Unlock()
+	if err := m.check(off, n); err != nil {
+		return false, fmt.Errorf("ask for pages of %s: %w", m.path, err)
+	}
+	return true, nil
+}
+
 func (m *mapping) Lock(off, n int64) error {
 	return m.run(Lock, off, n, unlessFailed(func() error { return nil }))
 }

@@ -30,6 +30,9 @@
 // length and read as zero beyond what was written. Files made ahead that a crash leaves behind are full of zeros like any
 // other; they never count as written, and their blocks may not be reserved when the crash came while they were made.
 //
+// Touching a page that is not in memory blocks a thread of the Go runtime until the disk has answered: for bytes that nobody has read for long there
+// are File.InMemory and File.ReadAt, whose descriptor stays as long as the mapping.
+//
 // Touching a mapping may fault when someone else cuts the file: wrap accesses in mmap.GuardFault.
 //
 // # Goroutines

@@ -32,6 +32,9 @@ type File struct {
 	recent atomic.Bool           // held again since it was mapped, or since the clock's hand last passed
 	ending atomic.Bool           // its name is being unlinked: a missing file is no surprise
 
+	reader   atomic.Pointer[mmap.File] // of ReadAt; nil: not needed yet. Set under mu, and taken away with the mapping
+	resident atomic.Pointer[stamps]    // of InMemory; nil: nobody has asked. Taken away with the mapping
+
 	mu     sync.Mutex // mapping and unmapping; never waits for I/O of another file
 	region mmap.Mapping
 	data   []byte
@@ -150,7 +153,7 @@ func (f *File) mapBy(h mmap.File) error {
 
 func (f *File) mapOpen(h mmap.File) (mmap.Mapping, error) {
 	r, err := h.Map(f.size, !f.readOnly)
-	if err == nil && f.q.random {
+	if err == nil && f.q.random.Load() {
 		_ = r.Advise(0, f.size, mmap.Random) // a hint: without it only slower
 	}
 	return r, err
@@ -162,12 +165,16 @@ func (f *File) mapOpen(h mmap.File) (mmap.Mapping, error) {
 //
 // Errors: ErrRemoved, also while RemoveFirst is at work on the file; ErrClosed; otherwise why the file cannot be opened.
 func (f *File) OpenFile() (mmap.File, error) {
-	if err := f.gone.Load(); err != nil {
-		return nil, fmt.Errorf("open %s: %w", f.Path(), *err)
-	}
 	flags := os.O_RDWR
 	if f.readOnly {
 		flags = os.O_RDONLY
+	}
+	return f.openAs(flags)
+}
+
+func (f *File) openAs(flags int) (mmap.File, error) {
+	if err := f.gone.Load(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", f.Path(), *err)
 	}
 	h, err := f.q.fs.OpenFile(f.Path(), flags, 0)
 	if errors.Is(err, fs.ErrNotExist) && (f.ending.Load() || f.gone.Load() != nil) {
@@ -234,9 +241,15 @@ func (f *File) unmapIdle() {
 }
 
 // victim is a mapping that was taken from its file and has no holder.
-type victim struct{ region mmap.Mapping }
+type victim struct {
+	region mmap.Mapping
+	reader *mmap.File // nil: none
+}
 
 func (v victim) unmap() {
+	if v.reader != nil {
+		_ = (*v.reader).Close() // nothing was written
+	}
 	// The only error of munmap is a wrong address, which Region rules out.
 	if err := v.region.Unmap(); err != nil {
 		panic(err)
@@ -255,7 +268,8 @@ func (f *File) detach(try bool) (victim, bool) {
 	if f.region == nil || !f.state.CompareAndSwap(0, unmapped) {
 		return victim{}, false
 	}
-	v := victim{f.region}
+	v := victim{f.region, f.reader.Swap(nil)}
 	f.region, f.data = nil, nil
+	f.resident.Store(nil)
 	return v, true
 }

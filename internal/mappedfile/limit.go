@@ -26,7 +26,7 @@ var mappings struct {
 }
 
 // SetLimit bounds how many files of all queues of this process are mapped at a time. n <= 0 restores the default: half of
-// vm.max_map_count, since the Go runtime, RocksDB and others map memory too. Descriptors need no bound, none is kept. A
+// vm.max_map_count, since the Go runtime, RocksDB and others map memory too. Descriptors need no bound: one is kept of a file that was read by File.ReadAt, as long as it is mapped. A
 // lower limit takes effect as files are mapped.
 func SetLimit(n int) {
 	mappings.Lock()

@@ -54,7 +54,7 @@ type Queue struct {
 	readOnly []string
 	dirFull  func(dir string) bool
 	writable bool
-	random   bool
+	random   atomic.Bool
 	allocate bool
 	log      *slog.Logger
 	fileSize atomic.Int64
@@ -92,8 +92,9 @@ func Open(dir string, o Options) (*Queue, error) {
 	}
 	q := &Queue{
 		fs: o.FS, dir: filepath.Clean(dir), dirFull: o.DirFull, log: o.Logger,
-		writable: o.Writable, random: !o.Readahead, allocate: o.Allocate,
+		writable: o.Writable, allocate: o.Allocate,
 	}
+	q.random.Store(!o.Readahead)
 	if q.fs == nil {
 		q.fs = mmap.OS
 	}

@@ -73,7 +73,7 @@ type File interface {
 }
 
 // Mapping is the bytes of a file in memory: a *Region, or what stands for one in a test. All methods may be called
-// concurrently; Flush, Advise, Lock and Unlock answer an error outside of the mapping and after Unmap (ErrUnmapped).
+// concurrently; Flush, Advise, Lock, Unlock and Resident answer an error outside of the mapping and after Unmap (ErrUnmapped).
 type Mapping interface {
 	// Bytes returns the mapped bytes, valid until Unmap, nil afterwards. Storing into a mapping that is not writable kills
 	// the process.
@@ -89,6 +89,8 @@ type Mapping interface {
 	Lock(off, n int64) error
 	// Unlock lets bytes [off, off+n) be dropped from memory again.
 	Unlock(off, n int64) error
+	// Resident tells whether all of bytes [off, off+n) are in memory at this moment, so that touching them waits for no disk, see Region.Resident.
+	Resident(off, n int64) (bool, error)
 	// Unmap ends the mapping; idempotent. It waits for running calls of the other methods. Nobody may touch the bytes
 	// afterwards.
 	Unmap() error

@@ -131,3 +131,37 @@ func TestAdviceLosesNothing(t *testing.T) {
 		require.True(t, bytes.Equal(want, r.Bytes()))
 	}
 }
+
+// What was just written is in the page cache; what the kernel was asked to forget is not, where the filesystem can forget.
+func TestResident(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	size := 200 * pageSize
+	require.NoError(t, os.WriteFile(path, make([]byte, size), 0o644))
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := Map(f, size, false)
+	require.NoError(t, err)
+	in, err := r.Resident(1, size-1)
+	require.NoError(t, err)
+	require.True(t, in)
+	_, err = r.Resident(1, size)
+	require.ErrorContains(t, err, path)
+	require.NoError(t, r.Unmap())
+	_, err = r.Resident(0, 1)
+	require.ErrorIs(t, err, ErrUnmapped)
+
+	require.NoError(t, Datasync(f))
+	require.NoError(t, DropCache(f))
+	r, err = Map(f, size, false)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Unmap()) }()
+	if in, err = r.Resident(0, size); err == nil && in {
+		t.Skip("the filesystem keeps what it was asked to forget")
+	}
+	require.NoError(t, err)
+	require.Zero(t, r.Bytes()[150*pageSize])
+	in, err = r.Resident(150*pageSize+7, 1)
+	require.NoError(t, err)
+	require.True(t, in)
+}
