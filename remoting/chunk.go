@@ -1,6 +1,7 @@
 package remoting
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
 )
@@ -84,10 +85,9 @@ func (b *budget) full() bool { return b.used.Load() > b.limit }
 
 // poison overwrites memory that a handler must not look at any more. It does so in race builds, for tests to notice.
 func poison(b []byte) {
-	if !poisonReleased {
-		return
-	}
-	for i := range b {
-		b[i] = 0xDB
+	for poisonReleased && len(b) > 0 {
+		b = b[copy(b, poisoned):]
 	}
 }
+
+var poisoned = bytes.Repeat([]byte{0xDB}, 4096)

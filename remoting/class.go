@@ -57,8 +57,9 @@ func (in *inbound) end(req *Command) {
 		in.chunk.release()
 		in.chunk = nil
 	}
-	cl := in.class
+	c, cl := in.conn, in.class
 	in.state.Store(stateEnded) // from here on somebody else may use in
+	c.unanswered.Add(-1)
 	cl.inFlight.Add(-1)
 }
 

@@ -29,6 +29,7 @@ type Conn struct {
 	out   output
 	calls calls
 
+	unanswered atomic.Int32 // requests of the peer, held ones left out
 	attached   atomic.Pointer[any]
 	active     atomic.Int64 // endpoint.now of the last read or write
 	frameSince atomic.Int64 // endpoint.now when an incomplete frame was first seen; 0: there is none
@@ -42,6 +43,7 @@ type input struct {
 	chunk *chunk
 	r, w  int    // what is in chunk and not decoded
 	size  int    // of the next chunk: large where reads fill it
+	short int    // how many reads on end would have fitted into half a small chunk
 	idle  []byte // what an idle connection without raw waits with
 	raw   rawReader
 }
@@ -190,15 +192,20 @@ func (c *Conn) fill() error {
 	}
 	in.w += n
 	if in.w == len(in.chunk.buf) {
-		in.size = largeChunk
-	} else if n < smallChunk/2 {
-		in.size = smallChunk
+		in.size, in.short = largeChunk, 0
+	} else if n >= smallChunk/2 {
+		in.short = 0
+	} else if in.short++; in.short == shortReads {
+		in.size, in.short = smallChunk, 0
 	}
 	c.active.Store(c.ep.now.Load())
 	c.ep.counts.reads.Add(1)
 	c.ep.counts.readBytes.Add(int64(n))
 	return nil
 }
+
+// shortReads on end make the next chunk a small one.
+const shortReads = 16
 
 // reserve takes bytes from the budget of large frames, and waits until there are so many.
 func (c *Conn) reserve(n int64) error {
@@ -271,7 +278,7 @@ func (c *Conn) room() error {
 	if need <= len(old.buf)-in.r {
 		return nil
 	}
-	size := need
+	size := max(need, in.size)
 	if need > largeChunk {
 		size = min(need, max(unreservedBytes, 2*have)) // memory grows with what has come, not with what was announced
 	}
@@ -319,6 +326,7 @@ func (c *Conn) frame(b []byte) error {
 		r.chunk = c.in.chunk
 		r.chunk.hold()
 	}
+	c.unanswered.Add(1)
 	c.ep.serve(c, r)
 	return nil
 }

@@ -171,7 +171,9 @@ func (c *Conn) write(cmd *Command, e envelope, serializeType byte) error {
 	if copied {
 		pay.release()
 	}
-	if mine {
+	if mine && c.unanswered.Load() > 1 {
+		go c.flush(true) // more answers are to come: those that do until it runs leave in one write
+	} else if mine {
 		c.flush(false)
 	}
 	return nil
