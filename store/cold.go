@@ -15,9 +15,10 @@ import (
 // coldDataFlowControlEnable the store counts what each group reads of them (Get), and tells when it is too much (ColdLimited). What becomes of the group then is for
 // the broker to decide.
 
-// Groups that may read what they like. Source: MixAll.isSysConsumerGroupForNoColdReadLimit, 5.5.0.
+// Groups that may read what they like. Source: MixAll.isSysConsumerGroupPullMessage, 5.5.0.
 var coldFreeGroups = []string{
 	"DEFAULT_CONSUMER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER", "__MONITOR_CONSUMER", "SELF_TEST_C_GROUP",
+	"CID_ONS-HTTP-PROXY", "CID_ONSAPI_OWNER", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_PULL",
 }
 
 const systemGroupPrefix = "CID_RMQ_SYS_"
@@ -28,6 +29,9 @@ func coldFree(group string) bool {
 
 // coldWindow is for how long the bytes of a group add up before they are counted anew. Source: ColdDataCgCtrService.run, 5.5.0.
 const coldWindow = 5 * time.Second
+
+// coldKept is for how long a group is known that reads no cold data any more: as long as it counts as one that does when all together have read too much.
+const coldKept = time.Minute
 
 // coldReads counts what groups read of cold data.
 type coldReads struct {
@@ -51,7 +55,7 @@ type ColdGroup struct {
 	Bytes      int64
 	LimitBytes int64
 	OwnLimit   bool      // SetColdLimit gave it
-	Last       time.Time // when it last read some; zero: not in this window
+	Last       time.Time // when it last read some; zero: not for a minute
 	Limited    bool      // it is to read no more for now
 }
 
@@ -59,7 +63,11 @@ func (c *coldReads) turnLocked(now time.Time) {
 	if now.Before(c.mu.until) {
 		return
 	}
-	clear(c.mu.groups)
+	for name, g := range c.mu.groups {
+		if g.bytes = 0; now.Sub(g.last) >= coldKept {
+			delete(c.mu.groups, name)
+		}
+	}
 	c.mu.total, c.mu.until = 0, now.Add(coldWindow)
 }
 
@@ -80,7 +88,7 @@ func (c *coldReads) add(group string, n int64, now time.Time) {
 	c.mu.total += n
 }
 
-// limitedLocked tells whether a group that has read something in this window has read too much, or all together have.
+// limitedLocked tells whether a group that reads cold data has read too much in this window, or all together have.
 func (c *coldReads) limitedLocked(o *Options, group string) bool {
 	g := c.mu.groups[group]
 	return g != nil && (g.bytes >= c.limitLocked(o, group) || c.mu.total >= o.GlobalColdReadThreshold)
@@ -126,7 +134,7 @@ func (s *Store) SetColdLimit(group string, limitBytes int64) {
 	c.mu.limits[group] = limitBytes
 }
 
-// ColdGroups returns the groups that have read cold data within the present window, and those with a limit of their own, sorted by name, and what all have read together.
+// ColdGroups returns the groups that have read cold data within a minute, and those with a limit of their own, sorted by name, and what all have read together in the present window.
 //
 // Source: ColdDataCgCtrService.getColdDataFlowCtrInfo, 5.5.0.
 func (s *Store) ColdGroups() (groups []ColdGroup, totalBytes int64) {

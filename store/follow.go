@@ -67,10 +67,6 @@ const (
 	followBatchBytes   = 1 << 20
 )
 
-// gatherWait is for how long a follower lets messages gather when they come more often than that: one at a time, they cost it, and the puts that wake it,
-// several times as much.
-const gatherWait = 500 * time.Microsecond
-
 // A delivery that fails is tried again this often, later each time; then the follower gives up and says so.
 const (
 	deliverTries   = 10
@@ -119,8 +115,9 @@ type tail interface {
 // run follows the log until ctx ends or the log is closed and everything in it delivered.
 func (f *follower) run(ctx context.Context, t tail) {
 	var done time.Time // when the last batch was delivered
+	var rate gathering
 	for t.AwaitConfirm(ctx, f.from.Load(), f.uncommitted) {
-		if time.Since(done) < 2*gatherWait {
+		if rate.thick && time.Since(done) < 2*gatherWait {
 			time.Sleep(gatherWait)
 		}
 		p := t.Positions()
@@ -128,6 +125,7 @@ func (f *follower) run(ctx context.Context, t tail) {
 		if f.uncommitted {
 			to = p.Committed
 		}
+		from := f.from.Load()
 		if err := f.catchUp(ctx, to, nil); err != nil {
 			if ctx.Err() == nil {
 				f.fail(err)
@@ -135,6 +133,7 @@ func (f *follower) run(ctx context.Context, t tail) {
 			return
 		}
 		done = time.Now()
+		rate.delivered(f.from.Load()-from, done)
 	}
 }
 
