@@ -49,15 +49,15 @@ const (
 //
 // Source: StoreCheckpoint, 5.5.0.
 type Checkpoint struct {
-	PhysicMsgTimestampMs int64
-	LogicsMsgTimestampMs int64
-	IndexMsgTimestampMs  int64
-	MasterFlushedOffset  int64
-	ConfirmPhyOffset     int64
-	LogicsPhysicalOffset int64
+	PhysicMsgTimestampMs int64 `json:"physicMsgTimestamp"`
+	LogicsMsgTimestampMs int64 `json:"logicsMsgTimestamp"`
+	IndexMsgTimestampMs  int64 `json:"indexMsgTimestamp"`
+	MasterFlushedOffset  int64 `json:"masterFlushedOffset"`
+	ConfirmPhyOffset     int64 `json:"confirmPhyOffset"`
+	LogicsPhysicalOffset int64 `json:"logicsPhysicalOffset"`
 
 	// LogFlushedOffset is an addition, which RocketMQ does not know of: 0 when it wrote the file last.
-	LogFlushedOffset int64
+	LogFlushedOffset int64 `json:"logFlushedOffset"`
 }
 
 func (c *Checkpoint) fields() [6]*int64 {

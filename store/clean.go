@@ -45,7 +45,8 @@ type CleanReport struct {
 	Queues       int           `json:"queues"`     // that were trimmed; 0 in a dry run
 	QueueFiles   int           `json:"queueFiles"` // removed; 0 in a dry run
 	IndexFiles   int           `json:"indexFiles"`
-	FreedBytes   int64         `json:"freedBytes"` // of the log, and of queue files
+	IndexRemoved []CleanedFile `json:"indexRemoved"` // those files
+	FreedBytes   int64         `json:"freedBytes"`   // of the log, and of queue files
 	Notes        []string      `json:"notes,omitempty"`
 }
 
@@ -90,7 +91,7 @@ type cleaning struct {
 
 func (c *cleaning) run(ctx context.Context) error {
 	rep := &c.report
-	*rep = CleanReport{Store: c.layout.Root, DryRun: c.o.DryRun, ReserveHours: c.o.ReserveHours, Removed: []CleanedFile{}}
+	*rep = CleanReport{Store: c.layout.Root, DryRun: c.o.DryRun, ReserveHours: c.o.ReserveHours, Removed: []CleanedFile{}, IndexRemoved: []CleanedFile{}}
 	var err error
 	if rep.Unclean, err = c.layout.HasAbort(); err != nil {
 		return err
@@ -252,12 +253,17 @@ func (c *cleaning) trimIndex() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ix.Close()) }()
+	for files := ix.Files(); len(files) > 1 && files[0].EndPhyOffset < c.report.MinPhyOffset; files = files[1:] {
+		f := CleanedFile{Path: files[0].Path, PhyOffset: files[0].BeginPhyOffset, Why: fmt.Sprintf("its last message, at %d, is below the log's beginning", files[0].EndPhyOffset)}
+		if st, err := os.Stat(f.Path); err == nil {
+			f.Bytes = st.Size()
+		}
+		c.report.IndexRemoved = append(c.report.IndexRemoved, f)
+	}
+	c.report.IndexFiles = len(c.report.IndexRemoved)
 	if !c.o.DryRun {
 		c.report.IndexFiles, err = ix.Expire(c.report.MinPhyOffset)
-		return err
+		c.report.IndexRemoved = c.report.IndexRemoved[:min(c.report.IndexFiles, len(c.report.IndexRemoved))]
 	}
-	for files := ix.Files(); len(files) > 1 && files[0].EndPhyOffset < c.report.MinPhyOffset; files = files[1:] {
-		c.report.IndexFiles++
-	}
-	return nil
+	return err
 }

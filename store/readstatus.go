@@ -194,6 +194,10 @@ func recordFrom(log *commitlog.Log, phy, end int64) int64 {
 }
 
 func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {
+	r := recovery{layout: l, base: o}
+	if err := r.indexSizes(); err == nil && !r.noIndex {
+		o = r.base // its files tell
+	}
 	ix, err := index.Open(l.IndexDir(), index.Options{HashSlots: int32(o.MaxHashSlotNum), MaxEntries: int32(o.MaxIndexNum), ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	if errors.Is(err, fs.ErrNotExist) {
 		return

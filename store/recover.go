@@ -69,7 +69,10 @@ type RecoverReport struct {
 
 // RecoveredView is one view after recovery.
 type RecoveredView struct {
-	Name       string `json:"name"`
+	Name string `json:"name"`
+	// From is the physical offset from which the log was dispatched to queues again, and Why how it was known that they are complete below; "" for what is told elsewhere.
+	From       int64  `json:"from"`
+	Why        string `json:"why,omitempty"`
 	Dispatched int64  `json:"dispatched"`
 	PassedOver int64  `json:"passedOver"`
 	HoleBytes  int64  `json:"holeBytes"`

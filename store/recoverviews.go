@@ -31,7 +31,13 @@ func (r *recovery) views() error {
 	r.rep.LogEnd = marks.Appended
 	for _, name := range slices.Sorted(maps.Keys(marks.Views)) {
 		m := marks.Views[name]
-		r.rep.Views = append(r.rep.Views, RecoveredView{Name: name, Dispatched: m.Dispatched, PassedOver: m.PassedOver, HoleBytes: m.HoleBytes, Conflicts: m.Conflicts})
+		view := RecoveredView{Name: name, From: -1, Dispatched: m.Dispatched, PassedOver: m.PassedOver, HoleBytes: m.HoleBytes, Conflicts: m.Conflicts}
+		for _, b := range s.views.starts {
+			if b.name == name {
+				view.From, view.Why = b.from, b.why
+			}
+		}
+		r.rep.Views = append(r.rep.Views, view)
 	}
 	if n := s.views.view.batchQueues(); n > 0 {
 		r.keepAbort = true

@@ -21,6 +21,7 @@ type views struct {
 	follow *follower
 	index  *indexView // nil: none
 	sides  *sides     // of a combined store; nil: there is one store of queues
+	starts []viewStart
 
 	stop    context.CancelFunc
 	running sync.WaitGroup

@@ -144,19 +144,27 @@ func (v *views) plan(log *commitlog.Log, unclean bool, end int64) *alignment {
 	return a
 }
 
-// standing returns the physical offset below which a store of queues of one kind is complete.
+// standing returns the physical offset below which a store of queues of one kind is complete, and notes how that is known.
 func (v *views) standing(q cq.Store, a *alignment) int64 {
-	from := v.dispatchFrom(q, a)
+	from, why := v.dispatchFrom(q, a)
 	switch {
 	case a.lost:
-		return a.begin
+		from, why = a.begin, "there are no queues"
 	case q.Kind() != cq.KindFile:
 	case a.mark >= 0:
-		return a.mark
+		from, why = a.mark, "a catch-up that was cut off came so far (tandemmq/"+rebuildMarkName+")"
 	case a.note != nil && (!a.unclean || a.note.phyOffset > from): // a catch-up that was cut off has noted its progress in the checkpoint
-		return a.note.phyOffset
+		from, why = a.note.phyOffset, "tandemmq/"+queueOffsetsName
 	}
+	v.starts = append(v.starts, viewStart{name: string(q.Kind()) + " queues", from: from, why: why})
 	return from
+}
+
+// viewStart tells from where on a view is dispatched to, and how that is known.
+type viewStart struct {
+	name string
+	from int64
+	why  string
 }
 
 // align brings the queues to the end of the log. Where that takes long, it is only begun: then the log is read for what puts have to know.
@@ -269,19 +277,25 @@ func (s *Store) filesHaveLight() bool {
 // A value that is too low costs time. There is no limit on how far back it may lie (W15).
 //
 // Source: ConsumeQueueStore.getDispatchFromPhyOffset, CommitLog.recoverAbnormally, 5.5.0.
-func (v *views) dispatchFrom(q cq.Store, a *alignment) int64 {
-	from := q.DispatchFrom()
-	if a.unclean && q.Kind() == cq.KindFile {
-		from = v.checkpoint.LogicsPhysicalOffset
+func (v *views) dispatchFrom(q cq.Store, a *alignment) (from int64, why string) {
+	from, why = q.DispatchFrom(), "the end of the last record that has a unit"
+	switch {
+	case q.Kind() == cq.KindRocks:
+		why = "the checkpoint row of RocksDB"
+	case a.unclean:
+		from, why = v.checkpoint.LogicsPhysicalOffset, "logicsPhysicalOffset of the checkpoint"
 		if from <= 0 || from > a.end {
 			from = -1
 		}
+	}
+	if from < 0 {
+		why = "the log's beginning: nothing says how far they are"
 	}
 	from = min(max(from, a.begin), a.end)
 	if q.Kind() == cq.KindRocks {
 		from = recordFrom(a.log, from, a.end)
 	}
-	return from
+	return from, why
 }
 
 // lost tells whether there are no queues at all.

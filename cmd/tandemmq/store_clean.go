@@ -88,6 +88,9 @@ func printClean(w io.Writer, rep *store.CleanReport) error {
 	if f := rep.Kept; f != nil {
 		fmt.Fprintf(w, "keeps %s: %s\n", f.Path, f.Why)
 	}
+	for _, f := range rep.IndexRemoved {
+		fmt.Fprintf(w, "%s %s (%s): %s\n", did, f.Path, byteSize(f.Bytes), f.Why)
+	}
 	rows := [][2]string{
 		{"commit log", fmt.Sprintf("%s files go, it begins at %d and ends at %d", thousands(int64(len(rep.Removed))), rep.MinPhyOffset, rep.LogEnd)},
 		{"queues", "trimmed to that (sides: " + strings.Join(rep.Sides, " and ") + ")"},

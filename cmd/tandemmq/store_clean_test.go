@@ -69,3 +69,35 @@ func TestCleanRefusals(t *testing.T) {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "abort")))
 	}
 }
+
+// Each index file that goes is a line with its rule too, the same before and after.
+func TestCleanNamesIndexFiles(t *testing.T) {
+	dir := checkSample(t)
+	conf := filepath.Join(t.TempDir(), "broker.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("maxHashSlotNum=100\nmaxIndexNum=400\n"), 0o644))
+	code, _, stderr := runApp(t, "store", "rebuild", "--store", dir, "--index", "--conf", conf, "--yes", "--quiet")
+	require.Zero(t, code, stderr)
+	gone := func(args ...string) (paths []string) {
+		code, stdout, stderr := runApp(t, append([]string{"store", "clean", "--store", dir, "--reserve-hours", "0"}, args...)...)
+		require.Zero(t, code, stderr)
+		for line := range strings.Lines(stdout) {
+			if _, rest, ok := strings.Cut(line, "remove"); ok && strings.Contains(line, "is below the log's beginning") {
+				path, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(rest, "d"), " "), " (")
+				paths = append(paths, path)
+			}
+		}
+		return paths
+	}
+	planned := gone()
+	require.NotEmpty(t, planned)
+	for _, path := range planned {
+		require.FileExists(t, path)
+	}
+	require.Equal(t, planned, gone("--yes"))
+	for _, path := range planned {
+		require.NoFileExists(t, path)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "index"))
+	require.NoError(t, err)
+	require.NotEmpty(t, left)
+}

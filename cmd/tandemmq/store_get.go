@@ -220,7 +220,7 @@ func runByTime(c *cli.Context, v *store.View) error {
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, rep)
 	}
-	fmt.Fprintf(c.App.Writer, "Queue %s at %s (%s): offset %d\n", q.Key(), message.TimeText(ms), edge, rep.Offset)
+	fmt.Fprintf(c.App.Writer, "Queue %s at %s (%s): offset %d\n", q.Key(), timeText(&ms), edge, rep.Offset)
 	stored := "nothing: this is the max"
 	if m := rep.Message; m != nil {
 		stored = m.StoreTime + ", physical offset " + fmt.Sprint(m.PhyOffset)

@@ -285,8 +285,25 @@ type offsetsResult struct {
 	*errorReport
 }
 
+// selectionText names what was asked for.
+func selectionText(s offsets.Selection) (text string) {
+	if s.Group != "" {
+		text += fmt.Sprintf(" group %q", s.Group)
+	}
+	if s.Topic != "" {
+		text += fmt.Sprintf(" topic %q", s.Topic)
+	}
+	if s.QueueID >= 0 {
+		text += fmt.Sprintf(" queue %d", s.QueueID)
+	}
+	return text
+}
+
 // finish shows the plan and, told to, carries it out.
 func (r *offsetsRun) finish(p *offsets.Plan) error {
+	if s := r.sel; (s.Group != "" || s.Topic != "" || s.QueueID >= 0) && len(p.Changes)+len(p.Skipped)+len(p.Refusals)+p.Unchanged == 0 {
+		return fmt.Errorf("no consumer offset matches%s, in %s", selectionText(s), p.File)
+	}
 	res := offsetsResult{Plan: p}
 	var failed error
 	switch {

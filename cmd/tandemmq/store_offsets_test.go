@@ -152,3 +152,26 @@ func TestOffsetsOfNothing(t *testing.T) {
 	require.Contains(t, stdout, path+" is written.\n")
 	require.FileExists(t, path)
 }
+
+// A group or topic that nobody has is an error that names it: a script that misspells one is not to take it for done.
+func TestOffsetsOfNobody(t *testing.T) {
+	dir, path := offsetStore(t, someTable)
+	require.NoError(t, os.WriteFile(path+".bak", []byte(someTable), 0o644))
+	for _, yes := range [][]string{nil, {"--yes"}} {
+		for want, args := range map[string][]string{
+			`group "nope", in `:                       {"reset", "--group", "nope", "--to-max"},
+			`group "g" topic "nope", in `:             {"reset", "--group", "g", "--topic", "nope", "--to-max"},
+			`group "g" topic "sample_0" queue 9, in `: {"reset", "--group", "g", "--topic", "sample_0", "--queue", "9", "--to-min"},
+			`topic "nope", in `:                       {"restore", "--topic", "nope"},
+		} {
+			code, stdout, stderr := runApp(t, append(append([]string{"store", "offsets", args[0], "--store", dir}, args[1:]...), yes...)...)
+			require.Equal(t, 1, code, args)
+			require.Empty(t, stdout)
+			require.Equal(t, "tandemmq: no consumer offset matches "+want+path+"\n", stderr)
+			requireContent(t, someTable, path)
+		}
+	}
+	code, stdout, _ := runApp(t, "store", "offsets", "reset", "--store", dir, "--group", "g", "--clamp", "--dry-run")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "Nothing was changed")
+}

@@ -184,7 +184,11 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 		rows = append(rows, [2]string{"written again", byteSize(rep.RewrittenBytes)})
 	}
 	for _, v := range rep.Views {
-		rows = append(rows, [2]string{v.Name, fmt.Sprintf("at %d", v.Dispatched)})
+		text := fmt.Sprintf("at %d", v.Dispatched)
+		if v.Why != "" {
+			text += fmt.Sprintf(", dispatched to from %d: %s", v.From, v.Why)
+		}
+		rows = append(rows, [2]string{v.Name, text})
 	}
 	if k := rep.Checked; k != nil {
 		rows = append(rows, [2]string{"checked", fmt.Sprintf("the first and the last unit of each of %s queues; %s records from %s of log with their units; every index file, and the records of one entry in 1,000",

@@ -45,6 +45,7 @@ func TestRecover(t *testing.T) {
 	code, stdout, stderr = runApp(t, "store", "recover", "--store", dir)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "Result: in order")
+	require.Regexp(t, `file queues +at \d+, dispatched to from \d+: `, stdout, "where it began, and why")
 	require.NoFileExists(t, filepath.Join(dir, "abort"))
 	code, stdout, stderr = runApp(t, "store", "check", "--store", dir, "--deep", "--quiet")
 	require.Zero(t, code, stdout+stderr)

@@ -65,7 +65,7 @@ func printStoreStatus(out io.Writer, st *store.Status) error {
 		fmt.Fprintf(w, "\t\tnot used: %s\n", st.CheckpointFault)
 	}
 	for _, e := range st.ErrorFlags {
-		fmt.Fprintf(w, "flag\t%v\tsince %s: %s\n", e.Flag, e.Time.Format(time.RFC3339), e.Reason)
+		fmt.Fprintf(w, "flag\t%v\tsince %s: %s\n", e.Flag, e.Time.UTC().Format(time.RFC3339), e.Reason)
 	}
 	return w.Flush()
 }
@@ -81,5 +81,5 @@ func moment(ms int64) string {
 	if ms == 0 {
 		return "nothing known"
 	}
-	return time.UnixMilli(ms).Format("2006-01-02 15:04:05.000")
+	return timeText(&ms)
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +29,20 @@ func TestStoreStatus(t *testing.T) {
 	var st store.Status
 	require.NoError(t, json.Unmarshal([]byte(stdout), &st))
 	require.Equal(t, st.EndPhyOffset, st.Views[0].Dispatched)
+	var keys struct{ Checkpoint map[string]int64 }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &keys))
+	require.Equal(t, []string{
+		"confirmPhyOffset", "indexMsgTimestamp", "logFlushedOffset", "logicsMsgTimestamp", "logicsPhysicalOffset", "masterFlushedOffset", "physicMsgTimestamp",
+	}, slices.Sorted(maps.Keys(keys.Checkpoint)))
+
+	// an index whose sizes are not the default ones
+	conf := filepath.Join(t.TempDir(), "broker.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("maxHashSlotNum=100\nmaxIndexNum=400\n"), 0o644))
+	code, _, stderr = runApp(t, "store", "rebuild", "--store", root, "--index", "--conf", conf, "--yes", "--quiet")
+	require.Zero(t, code, stderr)
+	_, stdout, _ = runApp(t, "store", "status", "--store", root)
+	require.Regexp(t, `index +[0-9,]+ +up to the log's end`, stdout)
+	require.Contains(t, stdout, "2023-11-14T22:13:20.000Z to ", "times are UTC, and say so")
 
 	code, _, stderr = runApp(t, "store", "status", "--store", filepath.Join(root, "nothing"))
 	require.Equal(t, 1, code)
