@@ -173,7 +173,7 @@ func (s *Scanner) step() error {
 				return s.damage(s.corrupt(fmt.Sprintf("a record of physical offset %d", s.rec.PhyOffset), strconv.FormatInt(here, 10), nil))
 			}
 			if !s.published(here) && lostTail(s.file, s.data, int64(s.pos), &s.rec) {
-				return s.damage(s.corrupt(lostTailGot(int64(s.pos), &s.rec), "properties, or a record behind them", nil))
+				return s.damage(s.corrupt(lostTailGot(int64(s.pos), &s.rec), "whole properties, or a record behind them", nil))
 			}
 			s.pos += int(s.rec.TotalSize)
 			s.valid = true

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/tandemq/tandemmq/internal/mappedfile"
@@ -14,22 +15,22 @@ import (
 //	| header ... body | topic | properties ... 0 0 0 0 0 0 0 | 0 0 0 0 ...
 //	                                page ---^    record ends ^
 //
-// Two things tell it from properties that are meant to end in zeros: the zeros begin with a page, and no record follows,
-// since it would begin in the same page. Of a page in the middle of properties of more than 4 KiB, and of the
-// properties' checksum, which few stores write, nothing is said here.
+// What tells it from properties that are meant to end in zeros: no record follows, and the zeros begin with a page, so that a record behind would begin in the same page; or
+// properties cannot end so. RocketMQ writes each as name, 0x01, value, 0x02; a client's batch may lack the last 0x02, and a value of its own may end in zeros. What can not is an element
+// without a name and its 0x01, and one whose name has values of digits and letters alone, the checksum among them. Cut within the value of a property of
+// somebody's own, and not at the beginning of a page, a record cannot be told from one that was put like that: it stays. Of a page in the middle of properties of more than 4 KiB nothing
+// is said here.
 
-// lostTail tells whether the record r, which begins at byte pos of a file, has lost what stands in its last page. One that ends with
+// lostTail tells whether the record r, which begins at byte pos of a file, has lost its end, which is zeros now. One that ends with
 // its file has not: writers leave room for a filler.
 func lostTail(f *mappedfile.File, data []byte, pos int64, r *message.Record) bool {
 	end := pos + int64(r.TotalSize)
-	page := (end - 1) / pageBytes * pageBytes
-	if data[end-1] != 0 || page < end-int64(len(r.Properties)) || end == f.Size() {
+	if len(r.Properties) == 0 || data[end-1] != 0 || end == f.Size() {
 		return false
 	}
-	for _, b := range data[page:end] {
-		if b != 0 {
-			return false
-		}
+	page := (end - 1) / pageBytes * pageBytes
+	if !cutElement(r.Properties) && (page < end-int64(len(r.Properties)) || len(bytes.TrimRight(data[page:end], "\x00")) > 0) {
+		return false
 	}
 	rest := data[end:]
 	if size, blank := message.BlankSize(rest); blank && int64(size) == int64(len(rest)) {
@@ -39,8 +40,22 @@ func lostTail(f *mappedfile.File, data []byte, pos int64, r *message.Record) boo
 	return following.Decode(rest, false) != nil || following.PhyOffset != f.From()+end
 }
 
+// plainValues are names of properties whose values, which clients and brokers make, have no zeros.
+var plainValues = map[string]bool{
+	message.PropertyUniqKey: true, message.PropertyWait: true, message.PropertyDelay: true, message.PropertyCRC: true, message.PropertyInnerNum: true, message.PropertyInnerBase: true,
+	message.PropertyMultiQueueOffset: true, message.PropertyCluster: true, "MSG_REGION": true, "TRACE_ON": true, message.PropertyRealQueueID: true, "TRAN_MSG": true, "CONSUME_START_TIME": true, "RECONSUME_TIME": true,
+	"MAX_RECONSUME_TIMES": true,
+}
+
+// cutElement tells whether properties, which end in a zero, cannot have been put like that.
+func cutElement(properties []byte) bool {
+	last := properties[bytes.LastIndexByte(properties, 2)+1:]
+	name, _, ok := bytes.Cut(last, []byte{1})
+	return !ok || len(name) == 0 || plainValues[string(name)]
+}
+
 // lostTailGot says what is wrong with such a record.
 func lostTailGot(pos int64, r *message.Record) string {
 	end := pos + int64(r.TotalSize)
-	return fmt.Sprintf("properties of zeros from byte %d of the file on to the end of the record at %d", (end-1)/pageBytes*pageBytes, end)
+	return fmt.Sprintf("properties that end in %d zeros at byte %d of the file", len(r.Properties)-len(bytes.TrimRight(r.Properties, "\x00")), end)
 }

@@ -7,7 +7,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/message"
 )
+
+// addWith appends a record whose last property is that one.
+func (b *builder) addWith(bodyBytes int, name, value string) *builder {
+	m := testMessage(b.end(), bodyBytes)
+	m.Properties = message.AppendProperty(m.Properties, name, value)
+	p, err := m.AppendTo(nil)
+	require.NoError(b.t, err)
+	b.records = append(b.records, b.end())
+	b.sizes = append(b.sizes, int32(len(p)))
+	return b.raw(p)
+}
 
 // zeroEnd makes the builder's last record one whose properties end in n zeros.
 func (b *builder) zeroEnd(n int) {
@@ -33,6 +46,12 @@ func TestRecordThatLostItsLastPage(t *testing.T) {
 		{"whole", func(b *builder) { ending(b, 5) }, 2, EndClean},
 		{"zeros begin before the page", func(b *builder) { ending(b, 5).zeroEnd(7) }, 1, EndTorn},
 		{"zeros begin behind the page", func(b *builder) { ending(b, 5).zeroEnd(4) }, 2, EndClean},
+		{"cut in a value of a client's own", func(b *builder) { b.add(20).zeroEnd(3) }, 2, EndClean},
+		{"cut before a value", func(b *builder) { b.add(20).zeroEnd(8) }, 1, EndTorn},
+		{"cut between two properties", func(b *builder) { b.add(20).zeroEnd(11) }, 1, EndTorn},
+		{"cut in a value that has no zeros", func(b *builder) { b.addWith(20, "UNIQ_KEY", "7F0000010001").zeroEnd(1) }, 1, EndTorn},
+		{"cut in the checksum", func(b *builder) { b.addWith(20, message.PropertyCRC, "0123456789").zeroEnd(4) }, 1, EndTorn},
+		{"cut, and a record follows", func(b *builder) { b.add(20).zeroEnd(8); b.add(20) }, 3, EndClean},
 		{"a record follows", func(b *builder) { ending(b, 5).zeroEnd(5); b.add(10) }, 3, EndClean},
 		{"a filler follows", func(b *builder) { ending(b, 5).zeroEnd(5); b.blank().add(10) }, 3, EndClean},
 		{"its copy follows in the next file", func(b *builder) { ending(b, 5).zeroEnd(5); b.roll().add(10) }, 1, EndCorrupt},

@@ -90,6 +90,15 @@ type NameChecker interface {
 	CheckName(k Key) error
 }
 
+// Skipper is implemented by stores whose queues may have slots without a unit. What is skipped are the slots of records that the log has lost: the number of every
+// message behind them stays what it is.
+type Skipper interface {
+	// Skip moves the max of a queue up to a slot: those between stay without a unit, and Read answers 0 and no error for them. Nothing is done to a queue that is
+	// not present, which may begin at any slot, or that is there already. In RocksDB the max is moved durably by the unit that comes next. A damaged queue answers
+	// its *CorruptError. It and other writers take turns.
+	Skip(ctx context.Context, k Key, to int64) error
+}
+
 // Run is a contiguous piece of one queue: Units[i] belongs to slot From+i.
 type Run struct {
 	Key   Key

@@ -59,6 +59,20 @@ const PreBlankSize int32 = math.MaxInt32
 // Source: ConsumeQueue.fillPreBlank, 5.5.0.
 func (u Unit) IsPreBlank() bool { return u.Size == PreBlankSize && u.PhyOffset == 0 && u.TagsCode == 0 }
 
+// lostTags is the tags code of a unit that keeps the slot of a lost record: no tags have it, so that readers who want some pass it over.
+const lostTags int64 = 1 << 32
+
+// LostUnit is what a queue file has in the slot of a record that the log has lost: filler, told from that below a queue's first unit by its tags code. RocketMQ 5.5.0 counts it as a
+// unit, finds no record for it, and answers MESSAGE_WAS_REMOVING. RocksDB has no row for such a slot.
+func LostUnit() Unit {
+	return Unit{Size: PreBlankSize, TagsCode: lostTags, StoreTimestampMs: NoTimestamp}
+}
+
+// IsLost tells whether u keeps the slot of a lost record.
+func (u Unit) IsLost() bool {
+	return u.Size == PreBlankSize && u.PhyOffset == 0 && u.TagsCode == lostTags
+}
+
 // IsExtAddress tells whether a stored tags code is the address of a unit in the queue's extension files.
 // Source: ConsumeQueueExt.isExtAddr, 5.5.0: addresses are <= Integer.MIN_VALUE - 1, hashes are not.
 func IsExtAddress(tagsCode int64) bool { return tagsCode <= math.MinInt32-1 }

@@ -69,6 +69,7 @@ const (
 	CheckBadBounds   CheckCode = "bad-bounds"   // min > max, or one of them is negative
 	CheckMinInexact  CheckCode = "min-inexact"  // a unit below min has its record in the log
 	CheckHole        CheckCode = "hole"         // a slot between min and max without a unit
+	CheckLostRecord  CheckCode = "lost-record"  // slots without a unit, of which no record is in the log: it has lost them
 	CheckOutsideLog  CheckCode = "outside-log"  // a unit points before the beginning or past the end of the log
 	CheckNoRecord    CheckCode = "no-record"    // no record begins where a unit points
 	CheckOtherQueue  CheckCode = "other-queue"  // a unit points to a record of another queue
@@ -101,7 +102,7 @@ const (
 var invariantOf = map[CheckCode]Invariant{
 	CheckLogRun: InvariantRecords, CheckLogDamage: InvariantRecords, CheckTornTail: InvariantRecords, CheckPropertyCRC: InvariantRecords,
 	CheckNoUnit: InvariantRecords, CheckBelowMin: InvariantRecords, CheckDuplicateSlot: InvariantRecords, CheckMissingQueue: InvariantRecords,
-	CheckBadSide: InvariantUnits, CheckBadQueue: InvariantUnits, CheckHole: InvariantUnits, CheckOutsideLog: InvariantUnits,
+	CheckBadSide: InvariantUnits, CheckBadQueue: InvariantUnits, CheckHole: InvariantUnits, CheckLostRecord: InvariantUnits, CheckOutsideLog: InvariantUnits,
 	CheckNoRecord: InvariantUnits, CheckOtherQueue: InvariantUnits, CheckOtherSlot: InvariantUnits, CheckWrongSize: InvariantUnits,
 	CheckWrongTags: InvariantUnits, CheckWrongTime: InvariantUnits,
 	CheckNextOffset: InvariantNext,

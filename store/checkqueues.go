@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tandemq/tandemmq/commitlog"
@@ -27,6 +28,36 @@ type checkedSide struct {
 	b       cq.Bounds
 	matched atomic.Int64 // units of [min, max) that a record in the log has met
 	dirty   atomic.Bool  // some of those differ from it in size, tags or time
+	empty   slotSet      // slots without a unit that a record in the log claims
+}
+
+// slotSet is some slots, in bounded memory.
+type slotSet struct {
+	mu    sync.Mutex
+	slots map[int64]struct{}
+	all   bool // there were too many to be told apart
+}
+
+// maxSlotSet bounds the slots of a set.
+const maxSlotSet = 1 << 12
+
+func (s *slotSet) add(slot int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all = s.all || len(s.slots) == maxSlotSet; s.all {
+		return
+	}
+	if s.slots == nil {
+		s.slots = make(map[int64]struct{})
+	}
+	s.slots[slot] = struct{}{}
+}
+
+func (s *slotSet) has(slot int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.slots[slot]
+	return ok || s.all
 }
 
 // proven tells that each unit has met its record and is as that record says.
@@ -188,6 +219,8 @@ type queueReader struct {
 	a, b   [512]cq.Unit
 	rec    message.Record
 	proven int64
+	// comparing tells that one side is held against the other.
+	comparing bool
 }
 
 func (w *queueReader) queue(q *checkedQueue) error {
@@ -287,26 +320,26 @@ func (w *queueReader) ends(q *checkedQueue, s int) error {
 
 // eachUnit calls fn for every unit of [from, to), and reports the slots that have none.
 func (w *queueReader) eachUnit(q *checkedQueue, s int, from, to int64, fn func(slot int64, u *cq.Unit) error) error {
+	lost := int64(-1) // the first slot of a run of lost records
 	for at := from; at < to; {
 		if err := w.c.ctx.Err(); err != nil {
 			return err
 		}
 		n, err := q.sides[s].q.Read(at, w.a[:min(int64(len(w.a)), to-at)])
+		if lost >= 0 && (n > 0 || err != nil || q.sides[s].empty.has(at)) {
+			w.lostRecords(q, s, lost, at)
+			lost = -1
+		}
 		switch {
 		case n > 0:
-		case err == nil || errors.Is(err, cq.ErrCorrupt):
-			f := w.c.unitFinding(CheckHole, q, s, at)
-			f.Got, f.Want = "no unit", "a unit"
-			f.Text = fmt.Sprintf("slot %d holds no unit, and the queue runs from %d to %d", at, q.sides[s].b.Min, q.sides[s].b.Max)
-			if err != nil {
-				f.Code, f.Got, f.Text = CheckBadQueue, "an impossible unit", err.Error()
-				var ce *cq.CorruptError
-				if errors.As(err, &ce) {
-					f.Got, f.Want = ce.Got, ce.Want
-					f.Text = fmt.Sprintf("slot %d: got %s, want %s", at, ce.Got, ce.Want)
-				}
+		case err == nil && w.c.o.Deep && !q.sides[s].empty.has(at): // and all of the log was read
+			if lost < 0 {
+				lost = at
 			}
-			w.c.found.add(f)
+			at++
+			continue
+		case err == nil || errors.Is(err, cq.ErrCorrupt):
+			w.c.found.add(w.hole(q, s, at, err))
 			at++
 			continue
 		default:
@@ -319,7 +352,38 @@ func (w *queueReader) eachUnit(q *checkedQueue, s int, from, to int64, fn func(s
 		}
 		at += int64(n)
 	}
+	if lost >= 0 {
+		w.lostRecords(q, s, lost, to)
+	}
 	return nil
+}
+
+// hole is the finding of a slot that holds no unit, or, where err says so, an impossible one.
+func (w *queueReader) hole(q *checkedQueue, s int, at int64, err error) *CheckFinding {
+	f := w.c.unitFinding(CheckHole, q, s, at)
+	f.Got, f.Want = "no unit", "a unit"
+	f.Text = fmt.Sprintf("slot %d holds no unit, and the queue runs from %d to %d", at, q.sides[s].b.Min, q.sides[s].b.Max)
+	if err != nil {
+		f.Code, f.Got, f.Text = CheckBadQueue, "an impossible unit", err.Error()
+		var ce *cq.CorruptError
+		if errors.As(err, &ce) {
+			f.Got, f.Want = ce.Got, ce.Want
+			f.Text = fmt.Sprintf("slot %d: got %s, want %s", at, ce.Got, ce.Want)
+		}
+	}
+	return f
+}
+
+// lostRecords reports slots of [from, to), which have neither a unit nor a record in the log.
+func (w *queueReader) lostRecords(q *checkedQueue, s int, from, to int64) {
+	if w.comparing {
+		return // told of each side by itself
+	}
+	f := w.c.unitFinding(CheckLostRecord, q, s, from)
+	f.Severity = CheckWarning
+	f.Got, f.Want = fmt.Sprintf("slots %d to %d", from, to-1), "their records"
+	f.Text = fmt.Sprintf("slots %d to %d hold no unit, and no record in the log has them: the log has lost %d messages, and readers pass their slots", from, to-1, to-from)
+	w.c.found.add(f)
 }
 
 // unitIsGood tells whether the record at phy is one that has that slot of that queue.

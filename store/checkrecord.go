@@ -55,6 +55,9 @@ func (w *logReader) meet(topic []byte, id int32, slot int64, r *message.Record) 
 			}
 			taken = by
 		}
+		if u == nil {
+			side.empty.add(slot)
+		}
 		if !good {
 			served = true
 			if err := w.badUnit(q, s, slot); err != nil {

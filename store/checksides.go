@@ -45,6 +45,8 @@ func (w *queueReader) compareSides(q *checkedQueue) error {
 	} else {
 		from = max(from, to-1)
 	}
+	w.comparing = true
+	defer func() { w.comparing = false }()
 	var ahead int64 // w.b[:n] are the units from slot ahead on
 	var n int
 	return w.eachUnit(q, sideFile, from, to, func(slot int64, u *cq.Unit) error {

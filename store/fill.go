@@ -44,7 +44,9 @@ type filler struct {
 	done func() error
 
 	conflicts atomic.Int64
-	next      map[cq.Key]int64 // by queue, of what was taken
+	seats     seats
+	redone    []cq.Key    // queues to be dropped before the batch is appended
+	lost      []LostRange // slots that the log has no record of
 	added     int64
 	at        atomic.Int64 // everything below it was appended
 	to        atomic.Int64 // where the present pass ends
@@ -62,6 +64,7 @@ func (f *filler) run(ctx context.Context) error {
 	from := max(f.from, f.log.MinOffset(), 0)
 	f.at.Store(from)
 	f.save.at, f.save.phy = time.Now(), from
+	f.seats = seats{whole: from <= max(f.log.MinOffset(), 0), logger: f.logger, emit: func(e cq.Entry) { f.batch = append(f.batch, e) }, redo: f.redo}
 	for end := f.end(); end-from >= followBatchBytes; end = f.end() { // dispatch goes on until little is left
 		f.to.Store(end)
 		if err := f.pass(ctx, from, end, false); err != nil {
@@ -72,6 +75,13 @@ func (f *filler) run(ctx context.Context) error {
 	f.turn.Lock()
 	defer f.turn.Unlock()
 	if err := f.pass(ctx, from, f.upTo(), true); err != nil {
+		return err
+	}
+	f.seats.finish()
+	if err := f.append(ctx, true); err != nil {
+		return err
+	}
+	if err := f.target.AwaitReadable(ctx); err != nil {
 		return err
 	}
 	return f.done()
@@ -125,7 +135,7 @@ func (f *filler) pass(ctx context.Context, from, to int64, locked bool) error {
 
 // tell has what was appended saved, now and then: so seldom that it costs little.
 func (f *filler) tell(ctx context.Context) {
-	at := f.at.Load()
+	at := f.seats.oldest(f.at.Load())
 	if f.saved == nil || at-f.save.phy < catchUpSaveBytes && time.Since(f.save.at) < catchUpSaveEvery || time.Since(f.save.at) < 20*f.save.cost {
 		return
 	}
@@ -137,27 +147,17 @@ func (f *filler) tell(ctx context.Context) {
 	f.save.cost = time.Since(begin)
 }
 
-// place notes what comes next in a queue, and gives a record whose own slot cannot be the next one. false: nothing of the queue came before.
-func (f *filler) place(e *cq.Entry) bool {
-	if e.QueueOffset == unplaced {
-		next, ok := f.next[e.Key]
-		if !ok {
-			return false
-		}
-		e.QueueOffset = next
-	}
-	if f.next == nil {
-		f.next = make(map[cq.Key]int64)
-	}
-	f.next[e.Key] = e.QueueOffset + 1
-	return true
+// redo has all of a queue dropped that was appended, which was one unit in a wrong slot.
+func (f *filler) redo(k cq.Key) {
+	f.batch = slices.DeleteFunc(f.batch, func(e cq.Entry) bool { return e.Key == k })
+	f.redone = append(f.redone, k)
 }
 
 func (f *filler) take(r *message.Record) {
 	f.parse.add(r)
 	for _, e := range f.parse.entries {
-		if _, ours := f.keys[e.Key]; (ours || f.all) && f.barred[e.Key] == nil && f.place(&e) {
-			f.batch = append(f.batch, e)
+		if _, ours := f.keys[e.Key]; (ours || f.all) && f.barred[e.Key] == nil {
+			f.seats.add(e)
 		}
 	}
 	f.parse.entries = f.parse.entries[:0]
@@ -172,6 +172,12 @@ func (f *filler) append(ctx context.Context, locked bool) error {
 		f.turn.Lock()
 		defer f.turn.Unlock()
 	}
+	for _, k := range f.redone {
+		if err := f.target.(cq.Dropper).DropQueue(ctx, k); err != nil {
+			return err
+		}
+	}
+	f.redone = f.redone[:0]
 	for i := range f.batch {
 		if e := &f.batch[i]; !f.keys[e.Key] {
 			if err := f.begin(ctx, e); err != nil {
@@ -222,7 +228,7 @@ func (f *filler) after(ctx context.Context, batch []cq.Entry, err error) ([]cq.E
 		if !ok {
 			return nil, err
 		}
-		return batch[at:], f.drop(ctx, gap.Key, gap.Want, err) // the log, which was read up to here, does not have what is between: it was damaged
+		return batch[at:], f.lose(ctx, gap)
 	case errors.As(err, &conflict):
 		f.conflicts.Add(1)
 		at, ok := find(batch, conflict.Key, conflict.QueueOffset, conflict.New.PhyOffset)
@@ -232,6 +238,27 @@ func (f *filler) after(ctx context.Context, batch []cq.Entry, err error) ([]cq.E
 		return batch[at+1:], nil
 	}
 	return nil, err
+}
+
+// lose has a queue go on behind slots of which the log, which was read up to there, has no record: it was damaged. A queue whose numbers go further than anything can have been lost begins
+// anew.
+func (f *filler) lose(ctx context.Context, gap *cq.GapError) error {
+	if err := f.target.AwaitReadable(ctx); err != nil { // its bounds are asked for
+		return err
+	}
+	skipper, can := f.target.(cq.Skipper)
+	q, there := f.target.Queue(gap.Key)
+	if !can || !there {
+		return f.drop(ctx, gap.Key, gap.Want, gap)
+	}
+	b, err := q.Bounds()
+	if slots := gap.Want - gap.Max; err != nil || !lostFits(slots, gap.PhyOffset-b.MaxPhyOffset) {
+		return f.drop(ctx, gap.Key, gap.Want, errors.Join(gap, err))
+	}
+	f.logger.Error("THE LOG HAS LOST RECORDS of a queue: their slots stay empty", slog.String("topic", gap.Key.Topic), slog.Int("queueId", int(gap.Key.QueueID)),
+		slog.Int64("queueOffset", gap.Max), slog.Int64("to", gap.Want), slog.Int64("phyOffset", b.MaxPhyOffset), slog.Int64("toPhyOffset", gap.PhyOffset))
+	f.lost = append(f.lost, LostRange{Topic: gap.Key.Topic, QueueID: gap.Key.QueueID, From: gap.Max, To: gap.Want})
+	return skipper.Skip(ctx, gap.Key, gap.Want)
 }
 
 // begin sees that a queue can take e, the first unit of it in the log: what was lost before e and has expired since can no longer be

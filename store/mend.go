@@ -73,6 +73,7 @@ func (v *queueView) saveMending(ctx context.Context, f *filler, phy int64) error
 
 // mendedLocked takes the queues that were mended for whole.
 func (v *queueView) mendedLocked(f *filler) error {
+	v.loseLocked(f)
 	for k, found := range f.keys {
 		delete(v.mu.broken, k)
 		delete(v.mu.mended, k)

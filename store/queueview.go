@@ -55,6 +55,8 @@ type queueView struct {
 
 		beginsFound int64 // how often a queueState.begins was found out
 
+		lost []LostRange // slots that mending found no record of
+
 		delivered int64      // everything below it is in the queues that are not broken
 		last      recordMark // the last record below that
 	}
@@ -78,6 +80,9 @@ type queueBatch struct {
 // queueState is what is known of a queue.
 type queueState struct {
 	next     int64 // the slot behind its last record in the log
+	end      int64 // physical offset behind that record, 0 where it is not known
+	jump     int64 // the slot behind a record that was taken for next, since so many cannot have been lost before it
+	began    int64 // the slot, plus 1, of its first record in a log from which all queues are built; 0 otherwise
 	begins   int64 // the first slot of a file queue below which the log was found to have no record, plus 1; 0: nobody has looked
 	checked  bool  // the store of queues was seen to have it, up to there
 	seen     bool  // next is that of what was dispatched last
@@ -274,16 +279,24 @@ func (v *queueView) lookLocked(batch []cq.Entry) []cq.Entry {
 			e.QueueOffset = q.next
 		}
 		q.seen = true
+		if e.QueueOffset < q.began { // its first record said a wrong number, or this one does
+			v.breakLocked(e.Key, errBeginning)
+			q.began = 0
+		}
 		if !q.checked {
-			if _, ok := v.queues.Queue(e.Key); !ok && !v.barLocked(e.Key, checkName(v.queues, e.Key)) && e.QueueOffset > 0 && e.Unit.PhyOffset >= v.freshBelow {
-				v.breakLocked(e.Key, errLost)
+			if _, ok := v.queues.Queue(e.Key); !ok && !v.barLocked(e.Key, checkName(v.queues, e.Key)) && e.QueueOffset > 0 {
+				if e.Unit.PhyOffset >= v.freshBelow {
+					v.breakLocked(e.Key, errLost)
+				} else {
+					q.began = e.QueueOffset + 1
+				}
 			}
 			q.checked = true
 		}
 		if len(v.mu.barred) > 0 && v.mu.barred[e.Key] != nil {
 			v.unsupported.Add(1)
 		}
-		q.next = e.QueueOffset + 1
+		q.next, q.end = q.slotOf(e)+1, e.Unit.End()
 		q.gone = false
 		if len(kept) == i {
 			kept = batch[:i+1]
@@ -329,13 +342,44 @@ func (v *queueView) learn() {
 	for i := range v.entries {
 		e := &v.entries[i]
 		q := recent.stateLocked(v, e.Key)
-		if e.QueueOffset != unplaced {
-			q.next = e.QueueOffset + 1
-		} else if q.next > 0 {
-			q.next++
+		if e.QueueOffset != unplaced || q.next > 0 {
+			q.next, q.end = q.slotOf(e)+1, e.Unit.End()
 		}
 	}
 	v.entries = v.entries[:0]
+}
+
+// slotOf returns the slot that a record counts for: what it says, unless that is impossible, or further on than slots can have stayed empty since the one before it. That one is taken for
+// the next, as by seats, unless it goes on from another such.
+func (q *queueState) slotOf(e *cq.Entry) int64 {
+	slot := e.QueueOffset
+	switch {
+	case slot == unplaced:
+		return q.next
+	case q.end > 0 && e.Unit.PhyOffset >= q.end && slot > q.next && slot != q.jump && !lostFits(slot-q.next, e.Unit.PhyOffset-q.end):
+		q.jump = slot + 1
+		return q.next
+	}
+	return slot
+}
+
+// loseLocked keeps what a filler found to be lost.
+func (v *queueView) loseLocked(f *filler) {
+	for _, l := range f.lost {
+		if !slices.Contains(v.mu.lost, l) && len(v.mu.lost) < maxLostRanges {
+			v.mu.lost = append(v.mu.lost, l)
+		}
+	}
+}
+
+// maxLostRanges bounds what is kept of them; all are logged.
+const maxLostRanges = 1000
+
+// lostRanges returns slots that the log has no record of, as far as queues were built again by this process.
+func (v *queueView) lostRanges() []LostRange {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.mu.lost)
 }
 
 // verify compares the queues with what the log says of them, one by one beside dispatch, and has those mended that are short.

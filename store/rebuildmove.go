@@ -179,6 +179,7 @@ func (r *rebuilding) build(ctx context.Context, kind StoreType, last bool) error
 			r.rep.Views = append(r.rep.Views, built)
 		}
 	}
+	r.rep.Lost = mergeLost(r.rep.Lost, s.views.view.lostRanges())
 	if n := s.views.view.batchQueues(); n > 0 {
 		r.rec.keepAbort = true
 		r.rec.note("the abort mark stays: %d batch queues have no units, which RocketMQ's recovery makes", n)

@@ -46,7 +46,9 @@ type RebuildReport struct {
 	LogEnd  int64         `json:"logEnd"`
 	Views   []RebuiltView `json:"views"`
 	// Aside is where the old files were until the new ones were durable; empty in a dry run.
-	Aside        []string      `json:"aside,omitempty"`
+	Aside []string `json:"aside,omitempty"`
+	// Lost are slots of queues of which the log has no record any more, for it was damaged: they are empty. At most 1,000 ranges.
+	Lost         []LostRange   `json:"lost,omitempty"`
 	Notes        []string      `json:"notes,omitempty"`
 	AbortCleared bool          `json:"abortCleared"`
 	Elapsed      time.Duration `json:"elapsedNanos"`

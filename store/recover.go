@@ -57,11 +57,13 @@ type RecoverReport struct {
 	Flags          []string        `json:"flags,omitempty"`
 	RewrittenBytes int64           `json:"rewrittenBytes,omitempty"`
 	Views          []RecoveredView `json:"views"`
-	Notes          []string        `json:"notes,omitempty"`
-	AbortCleared   bool            `json:"abortCleared"`
-	Elapsed        time.Duration   `json:"elapsedNanos"`
-	LogEnd         int64           `json:"logEnd"` // physical offset, after recovery
-	Sides          []string        `json:"sides"`
+	// Lost are slots of queues that were built again, of which the damaged log has no record any more: they are empty. At most 1,000 ranges.
+	Lost         []LostRange   `json:"lost,omitempty"`
+	Notes        []string      `json:"notes,omitempty"`
+	AbortCleared bool          `json:"abortCleared"`
+	Elapsed      time.Duration `json:"elapsedNanos"`
+	LogEnd       int64         `json:"logEnd"` // physical offset, after recovery
+	Sides        []string      `json:"sides"`
 	// Checked is what RecoverOptions.Check has found; nil where it was not asked for, or could not be done, which NotChecked explains.
 	Checked    *CheckReport `json:"-"`
 	NotChecked string       `json:"notChecked,omitempty"`

@@ -128,6 +128,7 @@ func (d *sides) run(ctx context.Context) error {
 		for k, err := range f.barred {
 			d.store.MarkDiverged(d.held, k, err)
 		}
+		d.v.view.loseLocked(f)
 		return nil
 	}
 	d.fill.Store(f)

@@ -161,6 +161,7 @@ func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error
 	at := int64(0)
 	f.done = func() error { // called with nothing being appended
 		at = v.mu.delivered
+		v.loseLocked(f)
 		for k, found := range f.keys {
 			if !found && f.barred[k] == nil {
 				if err := d.adopt(ctx, kind, k); err != nil {

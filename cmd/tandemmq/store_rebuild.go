@@ -135,6 +135,7 @@ func printRebuild(w io.Writer, rep *store.RebuildReport) error {
 		rows = append(rows, [2]string{v.Name, text})
 	}
 	table(w, rows...)
+	printLost(w, rep.Lost)
 	for _, n := range rep.Notes {
 		fmt.Fprintf(w, "  note: %s\n", n)
 	}

@@ -141,6 +141,13 @@ func printLeft(w io.Writer, rep *store.CheckReport) {
 	printRemedies(w, remedies(rep))
 }
 
+// printLost warns of records that the log has lost.
+func printLost(w io.Writer, lost []store.LostRange) {
+	for _, l := range lost {
+		fmt.Fprintf(w, "  WARNING: queue %s/%d: the log has lost the records of slots %d to %d; they stay empty, and readers pass them\n", l.Topic, l.QueueID, l.From, l.To-1)
+	}
+}
+
 func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	what := "Recovery"
 	if rep.DryRun {
@@ -200,6 +207,7 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 			fmt.Fprintf(w, "  %v\n", &rep.Log.Damage[i])
 		}
 	}
+	printLost(w, rep.Lost)
 	for _, n := range rep.Notes {
 		fmt.Fprintf(w, "  note: %s\n", n)
 	}

@@ -15,6 +15,7 @@ var (
 	_ cq.Store       = (*Store)(nil)
 	_ cq.Importer    = (*Store)(nil)
 	_ cq.Expirer     = (*Store)(nil)
+	_ cq.Skipper     = (*Store)(nil)
 	_ cq.NameChecker = (*Store)(nil)
 	_ cq.Queue       = (*queue)(nil)
 )

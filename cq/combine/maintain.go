@@ -163,6 +163,17 @@ func (s *Store) DropQueue(ctx context.Context, k cq.Key) error {
 	})
 }
 
+// Skip has a queue go on at a slot on the sides that it is appended to; see cq.Skipper.
+func (s *Store) Skip(ctx context.Context, k cq.Key, to int64) error {
+	return s.writing(func(d *side) bool { return s.takes(d, k) }, func() {}, func(d *side) error {
+		skipper, ok := d.Store.(cq.Skipper)
+		if !ok {
+			return fmt.Errorf("skip slots of queue %s below %d: %w", k, to, errors.ErrUnsupported)
+		}
+		return skipper.Skip(ctx, k, to)
+	})
+}
+
 // Close closes both sides. Idempotent.
 func (s *Store) Close() error {
 	s.write.Lock()

@@ -54,6 +54,7 @@ func Run(t *testing.T, h Harness) {
 		{"Expire", expireCases},
 		{"Truncate", truncateCases},
 		{"Import", importCases},
+		{"Skip", skipCases},
 		{"Closed", closedCases},
 		{"ReadOnly", readOnlyCases},
 		{"Concurrent", concurrentCases},

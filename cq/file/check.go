@@ -9,7 +9,7 @@ import (
 
 // Check reads every unit of a queue and returns a *cq.CorruptError for the first thing that contradicts the rest: what
 // Bounds finds, a hole below the end, a unit whose record lies at or below its predecessor's, or filler above a record
-// that is still in the log. An unknown queue is no error.
+// that is still in the log, unless it keeps the slot of a lost one. An unknown queue is no error.
 func (s *Store) Check(ctx context.Context, k cq.Key) error {
 	q, ok := s.find(k)
 	if !ok {
@@ -45,6 +45,8 @@ func (s *Store) Check(ctx context.Context, k cq.Key) error {
 		switch {
 		case !valid(u):
 			return hole(path, at, u)
+		case u.IsLost():
+			return nil
 		case filler(u) && before >= s.minPhyOffset.Load():
 			return &cq.CorruptError{
 				File: path, Offset: at, Got: "filler",

@@ -85,7 +85,7 @@ func free(u cq.Unit) bool { return u.PhyOffset == 0 && u.Size == 0 && u.TagsCode
 
 // filler tells whether u keeps a slot without pointing to a record.
 func filler(u cq.Unit) bool {
-	return u.IsPreBlank() || isSynthetic(u)
+	return u.IsPreBlank() || isSynthetic(u) || u.IsLost()
 }
 
 func isSynthetic(u cq.Unit) bool { return u.Size == syntheticSz && u.TagsCode == 0 }

@@ -109,6 +109,8 @@ func UnitFields(u cq.Unit) []message.Field {
 	switch {
 	case u.IsPreBlank():
 		what = "pre-blank: filler below the first unit"
+	case u.IsLost():
+		what = "lost: keeps the slot of a record that the log has lost"
 	case isSynthetic(u) && valid(u):
 		what = "synthetic: keeps the max of a queue without records"
 	case free(u):

@@ -108,25 +108,37 @@ func (p *prober) place(slot int64) (path string, at int64) {
 }
 
 // search returns the first slot in [lo, hi) for which ok holds, or hi. ok must be false up to some slot and true from it
-// on. A slot without a unit met on the way is a hole: then damage tells where.
+// on, leaving out the slots of lost records, which say nothing: each run of them is stepped over at most once. A slot without anything met on the way is a hole: then damage tells where.
 func (p *prober) search(lo, hi int64, ok func(cq.Unit) bool) (slot int64, damage, err error) {
+	at := hi
 	for lo < hi {
 		mid := lo + (hi-lo)/2
-		u, err := p.unit(mid)
+		probed := mid
+		u, err := p.unit(probed)
+		for err == nil && u.IsLost() {
+			if probed++; probed == hi {
+				break
+			}
+			u, err = p.unit(probed)
+		}
 		if err != nil {
 			return 0, nil, err
 		}
+		if probed == hi { // what decides lies below
+			hi = mid
+			continue
+		}
 		if !valid(u) && damage == nil {
-			path, at := p.place(mid)
+			path, at := p.place(probed)
 			damage = hole(path, at, u)
 		}
 		if ok(u) {
-			hi = mid
+			at, hi = probed, mid
 		} else {
-			lo = mid + 1
+			lo = probed + 1
 		}
 	}
-	return lo, damage, nil
+	return at, damage, nil
 }
 
 func hole(path string, at int64, u cq.Unit) error {
@@ -150,6 +162,11 @@ func (p *prober) state(minPhy int64) (state, error) {
 	last, err := p.unit(st.max - 1)
 	if err != nil {
 		return st, err
+	}
+	for slot := st.max - 2; last.IsLost() && slot >= p.first; slot-- { // a stop between a hole and the unit behind it
+		if last, err = p.unit(slot); err != nil {
+			return st, err
+		}
 	}
 	if !filler(last) {
 		st.lastPhy, st.lastSize = last.PhyOffset, last.Size

@@ -18,6 +18,7 @@ var (
 	_ cq.Store       = (*Store)(nil)
 	_ cq.Importer    = (*Store)(nil)
 	_ cq.Expirer     = (*Store)(nil)
+	_ cq.Skipper     = (*Store)(nil)
 	_ cq.NameChecker = (*Store)(nil)
 )
 

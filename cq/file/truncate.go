@@ -109,7 +109,9 @@ func (q *queue) dirtyFromLocked(phyOffset int64) (cut int64, keep bool, err erro
 		}
 	}
 	if damage == nil {
-		cut, err = p.backOver(cut, dirty)
+		if cut, err = p.backOver(cut, dirty); err == nil && cut < q.state.max {
+			cut, err = p.backOverLost(cut)
+		}
 	} else { // a search would trust what lies behind a hole
 		cut, err = p.firstDirty(dirty)
 	}
@@ -156,6 +158,16 @@ func (p *prober) backOver(cut int64, dirty func(cq.Unit) bool) (int64, error) {
 	return cut, nil
 }
 
+// backOverLost returns the first of the slots of lost records before cut: without a unit behind them nothing tells that they were given.
+func (p *prober) backOverLost(cut int64) (int64, error) {
+	for ; cut > p.first; cut-- {
+		if u, err := p.unit(cut - 1); err != nil || !u.IsLost() {
+			return cut, err
+		}
+	}
+	return cut, nil
+}
+
 // firstDirty goes through all slots, and returns the first dirty one, or a torn one below with nothing sound between; -1 when there is neither.
 func (p *prober) firstDirty(dirty func(cq.Unit) bool) (int64, error) {
 	cut, torn, before := int64(-1), int64(-1), int64(-1)
@@ -168,7 +180,7 @@ func (p *prober) firstDirty(dirty func(cq.Unit) bool) (int64, error) {
 			if torn < 0 {
 				torn = slot
 			}
-		case valid(u) && !u.IsPreBlank():
+		case valid(u) && !u.IsPreBlank() && !u.IsLost():
 			torn, before = -1, u.PhyOffset
 		}
 		return nil

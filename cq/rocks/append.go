@@ -150,3 +150,20 @@ func (s *Store) repeat(ctx context.Context, e *cq.Entry) error {
 	}
 	return nil
 }
+
+// Skip has a queue go on at a slot; see cq.Skipper. The slots between have no row. The max row rises with the next unit.
+func (s *Store) Skip(ctx context.Context, k cq.Key, to int64) error {
+	if err := s.beginWrite(ctx); err != nil {
+		return err
+	}
+	defer s.write.Unlock()
+	if err := s.commit.drain(ctx); err != nil { // a batch has a run of slots of each queue
+		return err
+	}
+	if row, ok := s.mu.ends.lookup(k); ok {
+		if r := s.mu.ends.row(row); r.next != 0 {
+			r.next = max(r.next, to)
+		}
+	}
+	return nil
+}

@@ -14,6 +14,7 @@ var (
 	_ cq.Store       = (*Store)(nil)
 	_ cq.Importer    = (*Store)(nil)
 	_ cq.Expirer     = (*Store)(nil)
+	_ cq.Skipper     = (*Store)(nil)
 	_ cq.NameChecker = (*Store)(nil)
 )
 
@@ -74,6 +75,9 @@ func (*Store) Compact(context.Context, func(writtenBytes, totalBytes int64)) err
 
 // Append answers cq.ErrNoRocksDB.
 func (*Store) Append(context.Context, []cq.Entry) error { return cq.ErrNoRocksDB }
+
+// Skip answers cq.ErrNoRocksDB.
+func (*Store) Skip(context.Context, cq.Key, int64) error { return cq.ErrNoRocksDB }
 
 // AwaitReadable answers cq.ErrNoRocksDB.
 func (*Store) AwaitReadable(context.Context) error { return cq.ErrNoRocksDB }
