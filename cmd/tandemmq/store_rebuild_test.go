@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"maps"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/internal/mappedfile"
 )
 
 func TestRebuild(t *testing.T) {
@@ -64,4 +67,26 @@ func TestRebuildUsage(t *testing.T) {
 		code, _, _ := runApp(t, append([]string{"store", "rebuild", "--store", t.TempDir()}, args...)...)
 		require.Equal(t, 2, code, args)
 	}
+}
+
+// A log that was mended has lost records: rebuild keeps all others, and warns.
+func TestRebuildWarnsOfLostRecords(t *testing.T) {
+	dir := checkSample(t)
+	path := filepath.Join(dir, "commitlog", mappedfile.Name(0))
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := 0
+	for range 100 { // one in the middle of its queue
+		at += int(binary.BigEndian.Uint32(b[at:]))
+	}
+	b[at+4] ^= 1 // its magic
+	require.NoError(t, os.WriteFile(path, b, 0o644))
+	code, _, stderr := runApp(t, "store", "recover", "--store", dir, "--mend", "--full", "--quiet")
+	require.Zero(t, code, stderr)
+	code, stdout, stderr := runApp(t, "store", "rebuild", "--store", dir, "--yes", "--quiet")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `WARNING: queue \S+/\d+: the log has lost the records of slots \d+ to \d+; they stay empty`, stdout)
+	code, stdout, stderr = runApp(t, "store", "check", "--store", dir, "--deep", "--quiet")
+	require.Zero(t, code, stdout+stderr)
+	require.Contains(t, stdout, "lost-record")
 }
