@@ -12,8 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandemq/tandemmq/broker/clients"
 	"github.com/tandemq/tandemmq/broker/meta"
 	"github.com/tandemq/tandemmq/message"
+	"github.com/tandemq/tandemmq/namesrv"
 	"github.com/tandemq/tandemmq/remoting"
 	"github.com/tandemq/tandemmq/store"
 )
@@ -29,14 +31,30 @@ type Broker struct {
 	offsets *meta.Offsets
 	delays  *meta.DelayOffsets
 	levels  *message.DelayLevels
+	clients *clients.Registry
+	locks   *clients.Locks
+	results sync.Pool // of *store.GetResult
+	sends   sync.Pool // of *sending
+	pulls   sync.Pool // of *pulled
+	filters filterCache
+	holds   *holder
+	ids     *uniqueIDs
+	counts  counts
 
 	server    *remoting.Server
-	announced netip.AddrPort // what clients are told, and records carry as the host they were stored on
+	announced netip.AddrPort // what clients are told
+	storeHost message.Host   // the same, for records
 	started   time.Time
+
+	out          *remoting.Client // calls to NameServers
+	registrar    *namesrv.Registrar
+	embedded     *namesrv.Server // nil: none
+	embeddedAddr netip.AddrPort
 
 	stop     context.CancelFunc // ends ctx, which the services run until
 	ctx      context.Context
 	services sync.WaitGroup
+	holding  sync.WaitGroup // the service of pulls that wait, which ends before connections do
 	closing  sync.Once
 	closed   error
 }
@@ -46,7 +64,11 @@ func Open(o Options) (b *Broker, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	b = &Broker{o: o, log: o.Logger}
+	b = &Broker{o: o, log: o.Logger, clients: clients.NewRegistry(), locks: clients.NewLocks(), ids: newUniqueIDs()}
+	b.results.New = func() any { return new(store.GetResult) }
+	b.sends.New = func() any { return new(sending) }
+	b.pulls.New = b.newPulled
+	b.holds = newHolder(b)
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -75,7 +97,8 @@ func (b *Broker) openMeta(dir string) (err error) {
 			AutoCreate: b.o.AutoCreateTopicEnable, ClusterTopic: b.o.ClusterTopicEnable, BrokerTopic: b.o.BrokerTopicEnable, Trace: b.o.TraceTopicEnable,
 			DelayLevels: int32(b.levels.Max()),
 		}),
-		Logger: b.log,
+		OnChange: b.topicsChanged,
+		Logger:   b.log,
 	})
 	if err != nil {
 		return err
@@ -97,7 +120,7 @@ func (b *Broker) Start() error {
 	so.MaxConnections = b.o.MaxConnections
 	so.IdleTimeout = time.Duration(b.o.ServerChannelMaxIdleTimeSeconds) * time.Second
 	so.MaxRequestBytes, so.MaxResponseBytes = b.o.MaxInFlightBytes/2, b.o.MaxInFlightBytes/2
-	so.Logger = b.log
+	so.OnClose, so.Logger = b.gone, b.log
 	server, err := remoting.NewServer(b.handlers(), so)
 	if err != nil {
 		return err
@@ -121,7 +144,7 @@ func (b *Broker) Start() error {
 		}
 		listeners = append(listeners, vip)
 	}
-	b.server, b.started = server, time.Now()
+	b.server, b.started, b.storeHost = server, time.Now(), message.HostOf(b.announced)
 	for _, l := range listeners {
 		b.services.Go(func() {
 			if err := server.Serve(l); err != nil && b.ctx.Err() == nil {
@@ -130,7 +153,18 @@ func (b *Broker) Start() error {
 		})
 	}
 	b.service(b.saveOffsets)
-	return nil
+	b.service(b.dropSilent)
+	b.service(b.counts.run)
+	b.holding.Go(func() { b.holds.run(b.ctx) })
+	if b.o.EmbeddedNamesrv != "" {
+		if b.embedded, err = namesrv.NewServer(namesrv.Options{KVConfigPath: filepath.Join(b.o.StorePathRootDir, "config", "kvConfig.json"), Logger: b.log}); err != nil {
+			return err
+		}
+		if b.embeddedAddr, err = b.embedded.Listen(b.o.EmbeddedNamesrv); err != nil {
+			return fmt.Errorf("listen as a NameServer: %w", err)
+		}
+	}
+	return b.startRegistering()
 }
 
 // service runs f, which returns soon after its context has ended, until Close.
@@ -140,6 +174,9 @@ func (b *Broker) service(f func(ctx context.Context)) {
 
 // Addr is what clients are told to connect to. Known after Start.
 func (b *Broker) Addr() netip.AddrPort { return b.announced }
+
+// NameServerAddr is where the embedded NameServer listens; invalid without one. Known after Start.
+func (b *Broker) NameServerAddr() netip.AddrPort { return b.embeddedAddr }
 
 // Store is the broker's store.
 func (b *Broker) Store() *store.Store { return b.store }
@@ -169,12 +206,23 @@ func (b *Broker) Close() error {
 	b.closing.Do(func() {
 		var faults []error
 		if b.server != nil {
+			b.stopRegistering()
+			b.server.GoAway()
+		}
+		b.stop()
+		b.holding.Wait() // pulls that wait are answered while there are connections
+		if b.server != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 			defer cancel()
 			faults = append(faults, b.server.Shutdown(ctx))
 		}
-		b.stop()
 		b.services.Wait()
+		if b.out != nil {
+			faults = append(faults, b.out.Close())
+		}
+		if b.embedded != nil {
+			faults = append(faults, b.embedded.Close())
+		}
 		faults = append(faults, b.offsets.Save(), b.delays.Save(), b.store.Close())
 		b.closed = errors.Join(faults...)
 	})

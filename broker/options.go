@@ -41,6 +41,8 @@ type Options struct {
 	VipChannelEnable bool `prop:"vipChannelEnable,own"`
 	// NamesrvAddr lists the NameServers, HOST:PORT, separated by ';'. Empty (default): none.
 	NamesrvAddr string `prop:"namesrvAddr,live"`
+	// EmbeddedNamesrv is HOST:PORT where the broker is a NameServer too, with which it registers. Empty (default): it is none.
+	EmbeddedNamesrv string `prop:"embeddedNamesrv,own"`
 	// StorePathRootDir is the store's directory. Default: store in the home directory.
 	StorePathRootDir string `prop:"storePathRootDir"`
 
@@ -223,6 +225,11 @@ func (o *Options) Validate() error {
 	for _, addr := range o.NameServers() {
 		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
 			bad("namesrvAddr has %q, want HOST:PORT, several separated by ';'", addr)
+		}
+	}
+	if o.EmbeddedNamesrv != "" {
+		if _, _, err := net.SplitHostPort(o.EmbeddedNamesrv); err != nil {
+			bad("embeddedNamesrv is %q, want HOST:PORT", o.EmbeddedNamesrv)
 		}
 	}
 	if o.BrokerPermission&^7 != 0 {

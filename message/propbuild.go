@@ -55,3 +55,17 @@ func (s PropertySet) name() string {
 	}
 	return memberNames[bit]
 }
+
+// AppendPropertiesExcept appends a property string without the elements whose name drop accepts, otherwise as AppendPropertiesWithout does.
+func AppendPropertiesExcept(dst, properties []byte, drop func(name []byte) bool) []byte {
+	for len(properties) > 0 {
+		var e []byte
+		e, properties = cutElement(properties)
+		if i := bytes.IndexByte(e, nameSeparator); i >= 0 && drop(e[:i]) {
+			continue
+		}
+		dst = append(dst, e...)
+		dst = append(dst, propertySeparator)
+	}
+	return dst
+}

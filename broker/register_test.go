@@ -1,0 +1,42 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/remoting"
+)
+
+// The whole way of a client: NameServer, topic that a send makes, pull, query.
+func TestT54EmbeddedNameServer(t *testing.T) {
+	b, client := openTest(t, func(o *Options) { o.EmbeddedNamesrv = "127.0.0.1:0" })
+	ask := func(code int32, ext ...remoting.Field) *remoting.Command {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		resp, err := client.Invoke(ctx, b.NameServerAddr().String(), &remoting.Command{Code: code, Ext: ext})
+		require.NoError(t, err)
+		return resp
+	}
+	require.Equal(t, remoting.TopicNotExist, ask(remoting.GetRouteInfoByTopic, field("topic", "T")).Code)
+	require.Equal(t, remoting.Success, ask(remoting.GetRouteInfoByTopic, field("topic", "TBW102")).Code, "known once the broker has started")
+	resp := sendV2(t, b, client, "T", []byte("hello"), "KEYS\x01key\x02UNIQ_KEY\x01U\x02")
+	require.Equal(t, remoting.Success, resp.Code, resp.Remark)
+	route := ask(remoting.GetRouteInfoByTopic, field("topic", "T"))
+	require.Equal(t, remoting.Success, route.Code)
+	require.Contains(t, string(route.Body), `"brokerAddrs":{"0":"`+b.Addr().String()+`"}`)
+	stored(t, b, "T", 1, 0)
+	view := call(t, b, client, remoting.ViewMessageByID, nil, field("offset", "0"))
+	require.Equal(t, []string{"hello"}, bodies(t, view))
+	require.Equal(t, remoting.SystemError, call(t, b, client, remoting.ViewMessageByID, nil, field("offset", "1")).Code)
+
+	query := func(key string, more ...remoting.Field) *remoting.Command {
+		return call(t, b, client, remoting.QueryMessage, nil, append(more, field("topic", "T"), field("key", key), field("maxNum", "10"), field("beginTimestamp", "0"), field("endTimestamp", "9999999999999"))...)
+	}
+	require.Eventually(t, func() bool { return query("key").Code == remoting.Success }, 30*time.Second, time.Millisecond)
+	require.Equal(t, []string{"hello"}, bodies(t, query("key")))
+	require.Equal(t, []string{"hello"}, bodies(t, query("U", field("_UNIQUE_KEY_QUERY", "true"))))
+	require.Equal(t, remoting.QueryNotFound, query("none").Code)
+}
