@@ -40,7 +40,8 @@ var layers = []layer{
 	{"store/offsets", []string{"store", "cq", "message", "internal/..."}},
 	{"migrate", []string{"cq", "commitlog", "message", "internal/..."}}, // stores are handed to it
 	{"remoting/...", []string{"remoting/...", "message", "internal/..."}},
-	{"broker/...", []string{"broker/...", "store", "filter", "remoting/...", "migrate", "cq", "commitlog", "message", "internal/..."}},
+	{"namesrv", []string{"remoting/...", "internal/..."}},
+	{"broker/...", []string{"broker/...", "namesrv", "store", "filter", "index", "remoting/...", "migrate", "cq", "commitlog", "message", "internal/..."}},
 	{"cmd/...", []string{"..."}},
 	{"bench/...", []string{"..."}},
 	{"examples/...", []string{"..."}},
