@@ -152,6 +152,39 @@ func TestF25TimeSearchStaysInBounds(t *testing.T) {
 	}
 }
 
+// TestFRD01FRD03LateAndEarlyTimes: a time behind the last unit is max to the lower boundary and the last unit to the upper one, never -1, and never less than there is.
+func TestFRD01FRD03LateAndEarlyTimes(t *testing.T) {
+	times := make([]int64, 1001) // slots 100 to 1000 are left
+	for i := range times {
+		times[i] = int64(i) * 10
+	}
+	times[100] = 1000
+	for slot := 101; slot < 200; slot++ {
+		times[slot] = 1000
+	}
+	q := timesQueue(100, times...)
+	for _, tt := range []struct{ ms, lower, upper int64 }{
+		{20_000, 1001, 1000},
+		{10_001, 1001, 1000},
+		{10_000, 1000, 1000},
+		{2001, 201, 200},
+		{2000, 200, 200},
+		{1999, 200, 199},
+		{1000, 100, 199},
+		{999, 100, 100},
+		{1, 100, 100},
+		{math.MinInt64, 100, 100},
+		{math.MaxInt64, 1001, 1000},
+	} {
+		lower, err := cq.OffsetByTime(q, tt.ms, cq.BoundaryLower, nil)
+		require.NoError(t, err)
+		require.Equal(t, tt.lower, lower, "LOWER at %d", tt.ms)
+		upper, err := cq.OffsetByTime(q, tt.ms, cq.BoundaryUpper, nil)
+		require.NoError(t, err)
+		require.Equal(t, tt.upper, upper, "UPPER at %d", tt.ms)
+	}
+}
+
 // TestOffsetByTimeIsLogarithmic: neither runs of one time nor a clock that goes back make a search long.
 func TestOffsetByTimeIsLogarithmic(t *testing.T) {
 	const n = 1 << 16

@@ -61,6 +61,13 @@ type Queue interface {
 	Read(from int64, dst []Unit) (n int, err error)
 }
 
+// Filed is a Queue that may be kept in files. RocketMQ's reads end with the file.
+type Filed interface {
+	// FileEnd returns the slot at which the file after that of slot begins; math.MaxInt64 when the queue is not read from files at present. slot is not
+	// negative.
+	FileEnd(slot int64) int64
+}
+
 // Appender is fed by one goroutine alone, in physical order.
 type Appender interface {
 	// Append adds units. It keeps no reference to batch. For each entry, against the queue's max:

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
@@ -147,12 +148,13 @@ type getter struct {
 	hot     int64 // likewise, for the flow control of cold data
 	mapped  int64 // records at or above it are read through the mapping without a question
 	counts  bool  // what is read of cold data is counted
+	limit   int64 // of units to look at
 	scanned int64 // units looked at
 	last    int64 // physical offset of the last unit looked at, 0 for none
 	record  message.Record
 }
 
-// scan collects messages until a limit is reached.
+// scan collects messages until a limit is reached. It stops at the end of a queue's file, as RocketMQ does, unless it has found nothing yet and may go on in the next.
 func (g *getter) scan() error {
 	o, res := &g.s.o, g.res
 	g.logEnd = g.log.EndOffset()
@@ -161,14 +163,43 @@ func (g *getter) scan() error {
 	g.mapped = max(g.hot, g.s.openedWith)
 	g.counts = o.ColdDataFlowControlEnable && g.req.Group != "" && !coldFree(g.req.Group)
 	res.Status, res.NextOffset = GetOffsetFoundNull, g.req.Offset
-	limit := max(int64(o.MaxFilterMessageSize)/unitBytes, int64(g.req.MaxMessages), 1)
-	for full := false; !full && g.scanned < limit && res.NextOffset < res.MaxOffset; {
-		units := res.units[:min(int64(len(res.units)), limit-g.scanned, res.MaxOffset-res.NextOffset, int64(max(g.wanted(), 8)))]
+	g.limit = int64((o.MaxFilterMessageSize + unitBytes - 1) / unitBytes)
+	if n := g.req.MaxMessages; n <= math.MaxInt32/unitBytes {
+		g.limit = max(g.limit, int64(n))
+	}
+	g.limit = min(max(g.limit, 1), maxScannedUnits)
+	files, filed := g.queue.(cq.Filed)
+	for range o.TravelCqFileNumWhenGetMessage {
+		end := res.MaxOffset
+		if filed {
+			end = min(end, files.FileEnd(res.NextOffset))
+		}
+		if err := g.scanTo(end); err != nil {
+			return err
+		}
+		if len(res.Messages) > 0 || g.scanned >= g.limit || res.NextOffset >= res.MaxOffset {
+			break
+		}
+	}
+	g.note()
+	return nil
+}
+
+// maxScannedUnits bounds how many units a call looks at, however many messages are wanted. Whoever wants more than maxInt32/20 wants whatever there is: RocketMQ, which
+// counts their bytes in 32 bits, then looks at as many units as for one.
+const maxScannedUnits = 1 << 20
+
+// scanTo looks at the units below slot end.
+func (g *getter) scanTo(end int64) error {
+	res := g.res
+	for full := false; !full && g.scanned < g.limit && res.NextOffset < end; {
+		units := res.units[:min(int64(len(res.units)), g.limit-g.scanned, end-res.NextOffset, int64(max(g.wanted(), 8)))]
 		n, err := g.queue.Read(res.NextOffset, units)
 		var outside *cq.RangeError
 		switch {
 		case errors.As(err, &outside): // expired meanwhile, or cut
 			if outside.Max <= res.NextOffset {
+				g.scanned = g.limit
 				return nil
 			}
 			n = 0
@@ -184,7 +215,6 @@ func (g *getter) scan() error {
 			return err
 		}
 	}
-	g.note()
 	return nil
 }
 

@@ -165,6 +165,7 @@ func TestGetFilter(t *testing.T) {
 // Messages stay valid while they are held, whatever becomes of the store.
 func TestGetResultOutlivesTheStore(t *testing.T) {
 	o := viewOptions(StoreTypeFile)
+	o.MappedFileSizeConsumeQueue = 60 * unitBytes
 	s := openStore(t, t.TempDir(), o)
 	putSome(t, s, 60) // several log files
 	awaitDispatch(t, s)

@@ -139,6 +139,15 @@ func TestW17LookupsMakeNothing(t *testing.T) {
 			high, err := s.MaxOffset(q.topic, q.id)
 			require.NoError(t, err)
 			require.Zero(t, high)
+			for _, at := range []int64{-1, 0, 7, math.MaxInt64} {
+				var res GetResult
+				get(t, s, GetRequest{Topic: q.topic, QueueID: q.id, Offset: at}, &res)
+				require.Equal(t, GetNoQueue, res.Status)
+				require.Zero(t, res.NextOffset)
+			}
+			var found QueryResult
+			require.NoError(t, s.Query(QueryRequest{Topic: q.topic, Key: "key"}, &found))
+			require.Empty(t, found.Messages)
 			_, ok := s.views.queues.Queue(cq.Key{Topic: q.topic, QueueID: q.id})
 			require.False(t, ok)
 		}

@@ -213,6 +213,8 @@ type Options struct {
 	GlobalColdReadThreshold int64 `prop:"globalColdReadThreshold,live"`
 	// MaxFilterMessageSize bounds how many units of a queue one Get looks at, in bytes of file units of 20, if it is not asked for more messages. Default 16000.
 	MaxFilterMessageSize int `prop:"maxFilterMessageSize,live"`
+	// TravelCqFileNumWhenGetMessage is how many files of a queue one Get looks at as long as it finds nothing; with the first that has something it ends. Default 1.
+	TravelCqFileNumWhenGetMessage int `prop:"travelCqFileNumWhenGetMessage,live"`
 
 	// DeleteWhen lists the hours of the day, local time, separated by ';', in which expired log files are removed. Default "04". Each counts from
 	// its beginning to its end.
@@ -362,6 +364,7 @@ func DefaultOptions() Options {
 		CgColdReadThreshold:               3 << 20,
 		GlobalColdReadThreshold:           100 << 20,
 		MaxFilterMessageSize:              16000,
+		TravelCqFileNumWhenGetMessage:     1,
 
 		DeleteWhen:                       "04",
 		FileReservedTime:                 72,

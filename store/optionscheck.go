@@ -71,6 +71,7 @@ func (o *Options) Validate() error {
 	between("cgColdReadThreshold", o.CgColdReadThreshold, 1, math.MaxInt64)
 	between("globalColdReadThreshold", o.GlobalColdReadThreshold, 1, math.MaxInt64)
 	between("maxFilterMessageSize", int64(o.MaxFilterMessageSize), 0, math.MaxInt32)
+	between("travelCqFileNumWhenGetMessage", int64(o.TravelCqFileNumWhenGetMessage), 1, math.MaxInt32)
 	between("fileReservedTime", int64(o.FileReservedTime), 0, maxReservedHours)
 	between("deleteFileBatchMax", int64(o.DeleteFileBatchMax), 1, math.MaxInt32)
 	between("diskMaxUsedSpaceRatio", int64(o.DiskMaxUsedSpaceRatio), 10, 95)           // as above

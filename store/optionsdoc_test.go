@@ -79,6 +79,7 @@ var referenceDefaults = map[string]string{
 	"cgColdReadThreshold":                           "3145728",
 	"globalColdReadThreshold":                       "104857600",
 	"maxFilterMessageSize":                          "16000",
+	"travelCqFileNumWhenGetMessage":                 "1",
 	"deleteWhen":                                    "04",
 	"fileReservedTime":                              "72",
 	"deleteFileBatchMax":                            "10",

@@ -80,7 +80,6 @@ var otherProperties = map[string]NoteKind{
 	"logicalDiskSpaceCleanForciblyThreshold":          NoteUnused,
 	"correctLogicMinOffsetSleepInterval":              NoteUnused,
 	"correctLogicMinOffsetForceInterval":              NoteUnused,
-	"travelCqFileNumWhenGetMessage":                   NoteUnused,
 	"diskFallRecorded":                                NoteUnused,
 	"offsetCheckInSlave":                              NoteUnused,
 	"timerColdDataCheckIntervalMs":                    NoteUnused,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"sync/atomic"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -257,6 +258,16 @@ func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 		return 0, cq.ErrClosed
 	}
 	return 0, &cq.RangeError{Key: q.key, Want: from}
+}
+
+// FileEnd is that of the side that is read.
+func (q *queue) FileEnd(slot int64) int64 {
+	if t := q.current(); t != nil {
+		if side, ok := t.q.(cq.Filed); ok {
+			return side.FileEnd(slot)
+		}
+	}
+	return math.MaxInt64
 }
 
 // TimeBound has the side that is read search by time, if it can and is the one that is read throughout.

@@ -114,6 +114,9 @@ func (q *queue) upgraded(fn func() error) error {
 	return fn()
 }
 
+// FileEnd returns the first slot of the next file.
+func (q *queue) FileEnd(slot int64) int64 { return (slot/q.s.perFile + 1) * q.s.perFile }
+
 // Read copies units; see cq.Queue. One call stays within one file.
 func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 	q.mu.RLock()

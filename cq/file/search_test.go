@@ -49,6 +49,37 @@ func TestOffsetByTime(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
+// TestFRD02RunOverFiles: of many units of one time the first and the last are found, in whichever files they are.
+func TestFRD02RunOverFiles(t *testing.T) {
+	dir := t.TempDir()
+	putUnits(t, dir, testKey, 0, unitsOf(0, 8*perFile)...)
+	s := open(t, dir, Options{ReadOnly: true})
+	q, ok := s.Queue(testKey)
+	require.True(t, ok)
+	for _, run := range []struct{ from, to int64 }{
+		{perFile - 1, perFile + 1}, {perFile, 2*perFile - 1}, {perFile - 3, 4*perFile + 7}, {0, 3 * perFile}, {2*perFile + 1, 8*perFile - 1}, {0, 8*perFile - 1},
+	} {
+		asked := 0
+		storeTime := func(u cq.Unit) (int64, error) {
+			asked++
+			switch slot := (u.PhyOffset - testUnit(0).PhyOffset) / (testUnit(1).PhyOffset - testUnit(0).PhyOffset); {
+			case slot < run.from:
+				return 1000, nil
+			case slot > run.to:
+				return 3000, nil
+			}
+			return 2000, nil
+		}
+		lower, err := cq.OffsetByTime(q, 2000, cq.BoundaryLower, storeTime)
+		require.NoError(t, err)
+		require.Equal(t, run.from, lower)
+		upper, err := cq.OffsetByTime(q, 2000, cq.BoundaryUpper, storeTime)
+		require.NoError(t, err)
+		require.Equal(t, run.to, upper)
+		require.LessOrEqual(t, asked, 20)
+	}
+}
+
 // TestF24HolesInFiles: units that are missing in the middle of a queue are stepped over by who reads and who searches.
 func TestF24HolesInFiles(t *testing.T) {
 	dir := t.TempDir()
