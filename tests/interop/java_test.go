@@ -105,9 +105,33 @@ func (j job) words(out string) []string {
 func runJobs(t *testing.T, jobs []job) map[string]report {
 	t.Helper()
 	dir := t.TempDir()
-	var batch bytes.Buffer
+	commands := make([][]string, len(jobs))
 	for i, j := range jobs {
-		line, err := json.Marshal(j.words(outFile(dir, i)))
+		commands[i] = j.words(outFile(dir, i))
+	}
+	failures := runBatch(t, storeCheck.classPath, javaJobs, commands)
+	reports := map[string]report{}
+	for i, j := range jobs {
+		require.NotContains(t, reports, j.name, "two jobs of one name")
+		r, err := readReport(outFile(dir, i))
+		switch {
+		case failures[i] != "":
+			r = report{failure: fmt.Sprintf("RocketMQ opened as %+v: %s", j.how, failures[i])}
+		case err != nil:
+			r = report{failure: err.Error()}
+		}
+		reports[j.name] = r
+	}
+	return reports
+}
+
+// runBatch lets one JVM carry out commands of StoreCheck, some at a time, and returns what went wrong with each, "" for nothing.
+func runBatch(t *testing.T, classPath string, atATime int, commands [][]string) (failures []string) {
+	t.Helper()
+	dir := t.TempDir()
+	var batch bytes.Buffer
+	for _, words := range commands {
+		line, err := json.Marshal(words)
 		require.NoError(t, err)
 		batch.Write(line)
 		batch.WriteByte('\n')
@@ -119,15 +143,15 @@ func runJobs(t *testing.T, jobs []job) map[string]report {
 
 	ctx, cancel := context.WithTimeout(context.Background(), javaLimit)
 	defer cancel()
-	cmd := java.Command(ctx, storeCheck.classPath, home, []string{"-Xmx512m"}, "StoreCheck", "batch", list, strconv.Itoa(javaJobs))
+	cmd := java.Command(ctx, classPath, home, []string{"-Xmx512m"}, "StoreCheck", "batch", list, strconv.Itoa(atATime))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	start := time.Now()
 	err := cmd.Run()
-	t.Logf("%d directories in %v", len(jobs), time.Since(start).Round(time.Second/10))
+	t.Logf("%d directories in %v", len(commands), time.Since(start).Round(time.Second/10))
 	require.NoError(t, ctx.Err(), "StoreCheck did not end within %v", javaLimit)
 
-	reports := map[string]report{}
+	failures = make([]string, len(commands))
 	finished := 0
 	for s := bufio.NewScanner(&out); s.Scan(); {
 		var d struct {
@@ -140,19 +164,12 @@ func runJobs(t *testing.T, jobs []job) map[string]report {
 			continue // the store prints a line of its own here and there
 		}
 		finished++
-		j := jobs[d.N]
-		require.NotContains(t, reports, j.name, "two jobs of one name")
-		r, err := readReport(outFile(dir, d.N))
-		switch {
-		case !d.OK:
-			r = report{failure: fmt.Sprintf("RocketMQ opened as %+v: %s", j.how, d.Error)}
-		case err != nil:
-			r = report{failure: err.Error()}
+		if !d.OK {
+			failures[d.N] = d.Error
 		}
-		reports[j.name] = r
 	}
-	require.Equal(t, len(jobs), finished, "StoreCheck ended early: %v\n%s", err, lastBytes(&errs, 4000))
-	return reports
+	require.Equal(t, len(commands), finished, "StoreCheck ended early: %v\n%s", err, lastBytes(&errs, 4000))
+	return failures
 }
 
 // done returns the report of a job that has to have gone well.

@@ -84,6 +84,12 @@ func damagedStore(t *testing.T, crc bool) (dir string, o store.Options, kept []a
 // edit changes bytes of the log in dir.
 func edit(t *testing.T, dir string, fn func(b []byte)) {
 	t.Helper()
+	editFiles(t, dir, smallFiles, fn)
+}
+
+// editFiles is edit of a log whose files have that size.
+func editFiles(t *testing.T, dir string, size int64, fn func(b []byte)) {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "commitlog", "*"))
 	require.NoError(t, err)
 	var all []byte
@@ -94,7 +100,7 @@ func edit(t *testing.T, dir string, fn func(b []byte)) {
 	}
 	fn(all)
 	for i, f := range files {
-		require.NoError(t, os.WriteFile(f, all[i*smallFiles:(i+1)*smallFiles], 0o644))
+		require.NoError(t, os.WriteFile(f, all[int64(i)*size:int64(i+1)*size], 0o644))
 	}
 }
 

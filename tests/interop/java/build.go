@@ -1,5 +1,6 @@
 // Package java builds the Java programs beside it: StoreCheck, StorePut, StoreOpen and StoreRead, which drive the released rocketmq-store 5.5.0,
-// and OffsetCheck and FilterCheck (broker/), which load consumer offsets and ask message filters with rocketmq-broker 5.5.0.
+// and OffsetCheck and FilterCheck (broker/), which load consumer offsets and ask message filters with rocketmq-broker 5.5.0. With both class paths StoreCheck has the
+// broker's message filters, too.
 //
 // It needs JDK 17 and Maven, set up to reach a repository (scripts/setup.sh java). What is built stays in the cache
 // directory (TANDEMMQ_CACHE, else tandemmq in the user's cache directory), keyed by its sources.

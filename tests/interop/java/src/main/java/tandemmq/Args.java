@@ -8,7 +8,7 @@ import java.util.Set;
 /** One command: its verb, the store directory and the options. Unknown options are refused, so that no typing error passes. */
 final class Args {
     private static final Set<String> VALUES = Set.of("mode", "prefer", "assign", "messages", "out",
-        "commitlog-size", "cq-size", "index-slots", "index-num", "batch-topic");
+        "commitlog-size", "cq-size", "index-slots", "index-num", "batch-topic", "calls", "config");
     private static final Set<String> SWITCHES = Set.of("separate", "lmq", "lmq-rocks", "prop-crc", "log", "recover-all");
 
     final String verb;
@@ -17,11 +17,11 @@ final class Args {
 
     Args(List<String> words) {
         if (words.size() < 2) {
-            throw new UsageException("want: read|append DIR [options]");
+            throw new UsageException("want: read|append|ask DIR [options]");
         }
         verb = words.get(0);
         dir = words.get(1);
-        if (!verb.equals("read") && !verb.equals("append")) {
+        if (!List.of("read", "append", "ask").contains(verb)) {
             throw new UsageException("unknown command " + verb);
         }
         for (int i = 2; i < words.size(); i++) {

@@ -3,6 +3,7 @@ package tandemmq;
 import java.lang.reflect.Field;
 import java.util.Collection;
 import java.util.Map;
+import java.util.Properties;
 import java.util.SortedMap;
 import java.util.SortedSet;
 import java.util.TreeMap;
@@ -11,6 +12,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.RocksDBMessageStore;
@@ -111,6 +113,14 @@ final class OpenStore implements AutoCloseable {
         setMode(c, args.text("mode", "file"), args.text("prefer", "file"), args.text("assign", "file"));
         c.setCombineCQUseRocksdbForLmq(args.on("lmq-rocks"));
         c.setUseSeparateStorePathForRocksdbCQ(args.on("separate"));
+        Properties more = new Properties();
+        for (String property : args.text("config", "").split(",")) {
+            int at = property.indexOf('=');
+            if (at > 0) {
+                more.setProperty(property.substring(0, at), property.substring(at + 1));
+            }
+        }
+        MixAll.properties2Object(more, c);
         return c;
     }
 

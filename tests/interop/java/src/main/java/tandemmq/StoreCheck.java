@@ -25,6 +25,7 @@ import java.util.concurrent.TimeUnit;
  * <pre>
  * read   DIR [options]               open, wait until dispatched, print every queue and message, shut down
  * append DIR [options] --messages N  open, print, send N messages to the queues that exist, print again, shut down
+ * ask    DIR [options] --calls FILE  open, wait until dispatched, answer the calls of FILE line by line (see Ask), shut down
  * batch  FILE [JOBS]                 FILE holds one command a line, as a JSON array of words; JOBS of them run at a time
  *
  * --mode file|rocks|combine  --prefer file|rocks  --assign file|rocks  --separate  --lmq  --lmq-rocks
@@ -32,6 +33,7 @@ import java.util.concurrent.TimeUnit;
  * --batch-topic NAME   that topic has batch queues
  * --recover-all        after an unclean end all log files count for the queues, where the released store takes the last 10
  * --log                print the log too, record by record
+ * --config A=1,B=2     further properties of the store, named as in broker.conf
  * --commitlog-size B  --cq-size B  --index-slots N  --index-num N      sizes: the released store's where left out
  * --out FILE                                                           where the report goes instead of standard output
  * </pre>
@@ -72,7 +74,11 @@ public final class StoreCheck {
             : new PrintStream(new BufferedOutputStream(new FileOutputStream(file)), false, StandardCharsets.UTF_8)) {
             try (OpenStore store = new OpenStore(args)) {
                 requireNoListeningSocket();
-                new Report(store, out, args.on("log")).all();
+                if (args.verb.equals("ask")) {
+                    new Ask(store, out).all(Path.of(args.text("calls", "")));
+                } else {
+                    new Report(store, out, args.on("log")).all();
+                }
                 if (args.verb.equals("append")) {
                     new Append(store, args.on("lmq")).run(args.number("messages", 10), out);
                     new Report(store, out, args.on("log")).all();
