@@ -136,6 +136,7 @@ type recovery struct {
 	flags     *RunningFlags
 
 	noQueueFile, noIndexFile bool // there is none to tell its sizes
+	mayBeNew                 bool // a store without a log file is one that has not begun yet
 }
 
 func (r *recovery) note(format string, args ...any) {

@@ -146,6 +146,9 @@ func (r *recovery) readSizes() error {
 	if err != nil {
 		return err
 	}
+	if r.mayBeNew && n == 0 && !hasRocks {
+		return r.indexSizes() // nothing to tell whether there are light queues
+	}
 	if !r.given("enableLmq") {
 		o.EnableLmq = light || hasRocks // RocksDB keeps light queues without the further option
 	}
@@ -157,6 +160,9 @@ func (r *recovery) readSizes() error {
 
 // logSize reads the length of log files off the directories of the log.
 func (r *recovery) logSize() error {
+	if r.mayBeNew && !r.hasLog() {
+		return nil
+	}
 	dir, more := r.layout.CommitLogDir(), r.base.ReadOnlyCommitLogStorePaths
 	if dirs := r.base.writeDirs(); len(dirs) > 0 {
 		dir, more = dirs[0], append(slices.Clone(dirs[1:]), more...)

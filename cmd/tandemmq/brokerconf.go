@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 
+	"github.com/magiconair/properties"
 	"github.com/urfave/cli/v2"
 
 	"github.com/tandemq/tandemmq/store"
@@ -41,28 +39,13 @@ func brokerOptions(c *cli.Context) (o *store.Options, given []string, err error)
 	return &options, slices.AppendSeq([]string{}, maps.Keys(props)), nil
 }
 
-// readConf reads a broker.conf: lines NAME=VALUE, comments after '#' or '!'.
+// readConf reads a file of properties as Java's Properties do: NAME=VALUE, NAME: VALUE or NAME VALUE, comments after '#' or '!', lines that go on behind a backslash,
+// \uXXXX. Nothing is put in for ${...}.
 func readConf(path string) (map[string]string, error) {
-	f, err := os.Open(path)
+	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
+	p, err := loader.LoadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read broker's options: %w", err)
+		return nil, fmt.Errorf("read broker's options: %s: %w", path, err)
 	}
-	defer func() { _ = f.Close() }() // only read
-	props := make(map[string]string)
-	s := bufio.NewScanner(f)
-	for n := 1; s.Scan(); n++ {
-		line := strings.TrimSpace(s.Text())
-		if line == "" || line[0] == '#' || line[0] == '!' {
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		if !ok {
-			return nil, fmt.Errorf("read broker's options: %s line %d has no '='", path, n)
-		}
-		props[strings.TrimSpace(name)] = strings.TrimSpace(value)
-	}
-	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("read broker's options: %w", err)
-	}
-	return props, nil
+	return p.Map(), nil
 }

@@ -44,7 +44,7 @@ Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 verified and found different.`,
 		EnableBashCompletion: true,
 		Suggest:              true,
 		ExitErrHandler:       func(*cli.Context, error) {}, // run maps errors, and tests live on
-		Commands:             []*cli.Command{migrateCommand(), storeCommand(), benchCommand(), versionCommand(), completionCommand(), helpCommand()},
+		Commands:             []*cli.Command{migrateCommand(), storeCommand(), brokerCommand(), benchCommand(), versionCommand(), completionCommand(), helpCommand()},
 	}
 	prepare(app)
 	return app

@@ -18,6 +18,9 @@ var (
 	_ cq.NameChecker = (*Store)(nil)
 )
 
+// Available tells whether this binary has RocksDB.
+const Available = false
+
 // Store stands in for the RocksDB store in a binary without cgo. None can be opened; every call answers cq.ErrNoRocksDB or
 // nothing.
 type Store struct{}
