@@ -110,7 +110,7 @@ const aheadKeys = 256
 
 // add adds the keys of a batch. Caller holds writing.
 func (x *Index) add(b *Batch) error {
-	newest, end := x.last.phy, x.indexed
+	newest, end := x.last.phy, x.indexed.Load()
 	at, seen := int32(0), int32(0) // hashes of the messages so far, and of those whose slots were looked at
 	for i := range b.messages {
 		m := &b.messages[i]
@@ -131,7 +131,7 @@ func (x *Index) add(b *Batch) error {
 			}
 		}
 	}
-	x.indexed = end
+	x.indexed.Store(end)
 	return nil
 }
 

@@ -16,6 +16,8 @@ var (
 	// ErrFailed: an earlier operation left it unknown what is on the disk. It wraps the cause. The index takes no more until it
 	// is opened again as after an unclean stop.
 	ErrFailed = errors.New("index has failed")
+	// ErrNoRocksDB is what the RocksDB index answers in a binary built with CGO_ENABLED=0.
+	ErrNoRocksDB = errors.New("this binary was built without cgo and has no RocksDB; build it with CGO_ENABLED=1")
 )
 
 // FileError tells that a file cannot be an index file of this geometry, or contradicts itself.

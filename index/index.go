@@ -34,9 +34,9 @@ type Index struct {
 	failed    error
 	last      lastMessage
 	own       Batch // of Append
-	indexed   int64 // phyOffset of the end of what Append was given
 	flushedTo int64 // the latest end that a caller may have put down as flushed
 
+	indexed atomic.Int64 // phyOffset of the end of what Append was given
 	durable atomic.Int64 // indexed, as of the last Flush
 	skipped atomic.Int64
 }
@@ -125,8 +125,8 @@ func (x *Index) open() error {
 	if err := x.findLast(); err != nil {
 		return err
 	}
-	x.indexed = x.last.phy
-	x.durable.Store(x.indexed)
+	x.indexed.Store(x.last.phy)
+	x.durable.Store(x.last.phy)
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (x *Index) Flush() error {
 		x.writing.Unlock()
 		return err
 	}
-	indexed := x.indexed
+	indexed := x.indexed.Load()
 	var dirty, full []*file // full: those of dirty that get no more entries
 	for _, f := range x.files {
 		if f.dirty {
@@ -67,9 +67,7 @@ func (x *Index) IndexMsgTimestampMs() int64 {
 // Progress returns up to which physical offset messages were given to Append, and up to which that is durable. After Open both are
 // DispatchFrom.
 func (x *Index) Progress() (indexed, durable int64) {
-	x.writing.Lock()
-	defer x.writing.Unlock()
-	return x.indexed, x.durable.Load()
+	return x.indexed.Load(), x.durable.Load()
 }
 
 // DispatchFrom returns the physical offset from which dispatch has to resume so that the index lacks nothing: the start of the last
@@ -102,7 +100,7 @@ func (x *Index) TruncateDirty(phy int64) error {
 	if err != nil {
 		return x.fail(fmt.Errorf("cut at phyOffset %d: %w", phy, err))
 	}
-	x.indexed = min(x.indexed, phy)
+	x.indexed.Store(min(x.indexed.Load(), phy))
 	x.durable.Store(min(x.durable.Load(), phy))
 	return nil
 }

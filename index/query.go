@@ -15,8 +15,22 @@ type Query struct {
 	Max int
 	// BeginMs and EndMs bound the store time, both included.
 	BeginMs, EndMs int64
+	// BelowPhyOffset asks for messages below that physical offset alone, so that a further query goes on where one ended (I10). 0: all.
+	BelowPhyOffset int64
 	// MaxSteps bounds the entries looked at; 0: as many as there are.
 	MaxSteps int64
+	// Looked is told, newest first, what was done in each file whose times meet those of the query. It must not call the index. nil: nobody.
+	Looked func(FileLook)
+}
+
+// FileLook is what a query did in one file, or in one hour of an index in RocksDB.
+type FileLook struct {
+	Path     string `json:"file,omitempty"` // "" for an hour
+	BeginMs  int64  `json:"beginTimestamp"`
+	EndMs    int64  `json:"endTimestamp"`
+	Steps    int64  `json:"steps"` // entries, or rows, looked at
+	Hits     int    `json:"hits"`  // candidates among them
+	BadLinks int    `json:"badLinks"`
 }
 
 // Answer is what was found, and how.
@@ -62,6 +76,11 @@ func (x *Index) Query(q Query, accept func(phyOffset int64) bool) (Answer, error
 	if want <= 0 || w.beginMs > w.endMs {
 		w.done = true
 	}
+	w.below = 1<<63 - 1
+	if q.BelowPhyOffset > 0 {
+		w.below = q.BelowPhyOffset
+	}
+	w.looked = q.Looked
 	var hits [maxRound]int64
 	for first := true; first || !w.done && len(a.PhyOffsets) < want; first = false {
 		n, err := x.collect(&w, &a, hits[:min(maxRound, max(0, want-len(a.PhyOffsets)))])
@@ -79,6 +98,7 @@ func (x *Index) Query(q Query, accept func(phyOffset int64) bool) (Answer, error
 			return a, fmt.Errorf("query index: %w", err)
 		}
 	}
+	w.tell()
 	return a, nil
 }
 
@@ -90,7 +110,36 @@ type walk struct {
 	file           int64 // the number of the file to go on in, or the next lower one
 	at             int32 // the entry to go on with in it; 0: the slot's
 	last           int64 // the last hit
+	below          int64 // hits are below this physical offset
 	done           bool
+
+	looked func(FileLook) // nil: nobody asked
+	look   FileLook       // at the present file; Path "" before the first
+}
+
+// tell tells of the file that was looked at, if somebody asked.
+func (w *walk) tell() {
+	if w.looked != nil && w.look.Path != "" {
+		w.looked(w.look)
+	}
+	w.look = FileLook{}
+}
+
+// Last returns physical offset and store time (ms) of the last message that has entries, -1 and 0 without one, or when the index is closed.
+func (x *Index) Last() (phy, ms int64) {
+	x.life.RLock()
+	defer x.life.RUnlock()
+	return x.lastLocked()
+}
+
+// lastLocked is Last for who holds life.
+func (x *Index) lastLocked() (phy, ms int64) {
+	for i := len(x.files) - 1; i >= 0; i-- {
+		if f := x.files[i]; f.count.Load() > 1 {
+			return f.endPhy.Load(), f.endMs.Load()
+		}
+	}
+	return -1, 0
 }
 
 // collect walks on until hits is full or there is nothing more.
@@ -100,11 +149,8 @@ func (x *Index) collect(w *walk, a *Answer, hits []int64) (n int, err error) {
 	if x.gone {
 		return 0, ErrClosed
 	}
-	for i := len(x.files) - 1; i >= 0; i-- {
-		if f := x.files[i]; f.count.Load() > 1 {
-			a.LastMs, a.LastPhyOffset = f.endMs.Load(), f.endPhy.Load()
-			break
-		}
+	if phy, ms := x.lastLocked(); phy >= 0 {
+		a.LastMs, a.LastPhyOffset = ms, phy
 	}
 	if w.done {
 		return 0, nil
@@ -122,12 +168,18 @@ func (x *Index) collect(w *walk, a *Answer, hits []int64) (n int, err error) {
 			if f.count.Load() > 1 && begin <= w.endMs && f.endMs.Load() >= w.beginMs {
 				if w.at == 0 {
 					a.Files++
+					w.look.Path = f.path
 				}
-				n += f.follow(w, a, begin, hits[n:])
+				steps, bad := a.Steps, a.BadLinks
+				hit := f.follow(w, a, begin, hits[n:])
+				n += hit
+				w.look.Steps, w.look.Hits, w.look.BadLinks = w.look.Steps+a.Steps-steps, w.look.Hits+hit, w.look.BadLinks+a.BadLinks-bad
+				w.look.BeginMs, w.look.EndMs = begin, f.endMs.Load()
 			} else {
 				w.at = 0
 			}
 			if w.at == 0 {
+				w.tell()
 				w.file--
 				w.done = w.done || begin < w.beginMs || i == 0
 			}
@@ -167,7 +219,7 @@ func (f *file) follow(w *walk, a *Answer, begin int64, hits []int64) (n int) {
 			a.BadLinks++
 			e.prev = 0
 		}
-		if e.hash == w.hash && e.phy >= 0 && e.phy != w.last && timeMs+999 >= w.beginMs && timeMs <= w.endMs {
+		if e.hash == w.hash && e.phy >= 0 && e.phy != w.last && e.phy < w.below && timeMs+999 >= w.beginMs && timeMs <= w.endMs {
 			hits[n] = e.phy
 			n++
 			w.last = e.phy

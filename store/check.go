@@ -202,7 +202,7 @@ func (c *checker) runLocked() (err error) {
 	}
 	c.checkpointAgainstLog()
 	c.topicsAgainstQueues()
-	if err := c.checkIndex(); err != nil {
+	if err := c.checkIndexes(); err != nil {
 		return err
 	}
 	return c.checkQueues()

@@ -1,17 +1,30 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/tandemq/tandemmq/index"
+	indexrocks "github.com/tandemq/tandemmq/index/rocks"
 	"github.com/tandemq/tandemmq/message"
 )
 
 // checkIndexEvery is of how many entries one is held against its record without Deep.
 const checkIndexEvery = 1000
+
+// checkIndexes holds the indexes against themselves and against the log.
+func (c *checker) checkIndexes() error {
+	if err := c.checkIndex(); err != nil {
+		return err
+	}
+	return c.checkRocksIndex()
+}
 
 // checkIndex holds the index against itself and against the log: headers and lengths, counts, the links of all chains, and that each entry leads to a record which has a key of its hash. Deep looks
 // every entry's record up, otherwise some. The index is a hint: a query that it misleads is put right by the record, so that a wrong entry
@@ -136,6 +149,99 @@ func (e *entryCheck) read(phy int64) error {
 	d := r.DispatchRequest(message.DefaultDelayLevels())
 	e.hashes, e.storeMs, e.topic = index.Hashes(e.hashes, &d), r.StoreTimestampMs, string(r.Topic)
 	return nil
+}
+
+// checkRocksIndex holds the rows of an index in RocksDB against the log: that each can be one, and that it leads to a record with such a key and that store time.
+func (c *checker) checkRocksIndex() error {
+	dir := c.layout.RocksIndexDir()
+	if _, err := os.Stat(filepath.Join(dir, currentFile)); missing(err) {
+		return nil
+	}
+	x, err := indexrocks.Open(dir, indexrocks.Options{ReadOnly: true})
+	switch {
+	case errors.Is(err, index.ErrNoRocksDB):
+		c.notChecked("the index in RocksDB: " + err.Error())
+		return nil
+	case err != nil:
+		f := placeFinding(c.suspended(), CheckIndexFile, checkSideIndex, dir, "%v", err)
+		c.found.add(f)
+		return nil
+	}
+	total, err := x.RowCount()
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
+	add := c.phase(rocksIndexName, total, "rows")
+	e := entryCheck{c: c, phy: -1}
+	n := 0
+	err = x.Rows(func(r indexrocks.Row) bool {
+		if n++; n%4096 == 0 {
+			add(4096)
+			if c.ctx.Err() != nil {
+				return false
+			}
+		}
+		if c.o.Deep || n%checkIndexEvery == 1 {
+			e.checkRow(dir, &r)
+		}
+		return true
+	}, func(err error) {
+		c.found.add(placeFinding(CheckError, CheckIndexFile, checkSideIndex, dir, "%v", err))
+	})
+	return errors.Join(err, c.ctx.Err(), x.Close())
+}
+
+// checkRow looks up the record of a row.
+func (e *entryCheck) checkRow(dir string, r *indexrocks.Row) {
+	if r.PhyOffset < max(e.c.log.MinOffset(), 0) {
+		return // expired, and not yet removed
+	}
+	severity, code, text := CheckError, CheckIndexEntry, ""
+	if r.PhyOffset >= e.c.end {
+		severity, code, text = e.c.suspended(), CheckIndexOutside, fmt.Sprintf("leads past the end of the log, %d", e.c.end)
+	} else {
+		var m message.Record
+		release, err := e.c.log.Read(r.PhyOffset, 0, false, &m)
+		if err != nil {
+			text = "leads to no record: " + err.Error()
+		} else {
+			text = rowFault(&m, r)
+			release()
+		}
+	}
+	if text == "" {
+		return
+	}
+	f := placeFinding(severity, code, checkSideIndex, dir, "row of topic %s, type %c, key %q, phyOffset %d %s", r.Topic, r.Type, r.Text, r.PhyOffset, text)
+	f.PhyOffset = r.PhyOffset
+	e.c.found.add(f)
+}
+
+// rowFault says why a row cannot be one of a record, "" when it can.
+func rowFault(m *message.Record, r *indexrocks.Row) string {
+	if string(m.Topic) != r.Topic {
+		return fmt.Sprintf("leads to a record of topic %s", m.Topic)
+	}
+	if m.StoreTimestampMs != r.StoreMs {
+		return fmt.Sprintf("has store time %d, the record %d", r.StoreMs, m.StoreTimestampMs)
+	}
+	d := m.DispatchRequest(message.DefaultDelayLevels())
+	begins := func(key []byte) bool { return len(key) > 0 && strings.HasPrefix(r.Text, string(key)+"@") }
+	has := false
+	switch r.Type {
+	case index.TypeUniqKey:
+		has = string(d.UniqKey) == r.Text
+	case index.TypeTag:
+		has = begins(d.Tags)
+	default:
+		for word := range bytes.SplitSeq(d.Keys, []byte(" ")) {
+			has = has || begins(word)
+		}
+	}
+	if !has {
+		return "leads to a record without such a key"
+	}
+	return ""
 }
 
 func (e *entryCheck) tell(en *index.Entry, severity CheckSeverity, code CheckCode, text string) {

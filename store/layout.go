@@ -23,6 +23,7 @@ import (
 //	batchconsumequeue/<topic>/<queueId>/...    queues of batch topics, 46-byte units            RocketMQ
 //	consumequeue/CURRENT and others            RocksDB queues, shared layout                    RocketMQ, cq/rocks
 //	consumequeue_rocksdb/CURRENT and others    RocksDB queues, separate layout                  RocketMQ, cq/rocks
+//	rocksdbstore/CURRENT and others            RocksDB of the message index, and of others     RocketMQ, index/rocks
 //	checkpoint                                 48 bytes of times and positions (Checkpoint)     RocketMQ, this package
 //	abort                                      there while a process runs, and after it died    RocketMQ, Generate
 //	lock                                       its first byte carries the lock                  RocketMQ, this package
@@ -53,6 +54,9 @@ func (l Layout) BatchQueueDir() string { return filepath.Join(l.Root, "batchcons
 
 // IndexDir holds the hash index files.
 func (l Layout) IndexDir() string { return filepath.Join(l.Root, "index") }
+
+// RocksIndexDir holds the RocksDB of the message index, beside which RocketMQ keeps timers and transactions.
+func (l Layout) RocksIndexDir() string { return filepath.Join(l.Root, "rocksdbstore") }
 
 // StateDir holds what this module keeps about the store.
 func (l Layout) StateDir() string { return filepath.Join(l.Root, "tandemmq") }

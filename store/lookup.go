@@ -7,6 +7,7 @@ import (
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/index"
+	indexrocks "github.com/tandemq/tandemmq/index/rocks"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -227,13 +228,42 @@ func (v *View) LogEnd() (int64, error) {
 	return end.Offset, err
 }
 
-// Query is Store.Query over an index of OpenIndex.
-func (v *View) Query(x *index.Index, req QueryRequest, res *QueryResult) error {
-	res.Release()
-	if from := x.DispatchFrom(); from >= 0 {
-		res.IndexedTo = recordEnd(v.Log, from)
+// OpenRocksIndex opens the index in RocksDB, for reading. ErrNoIndex when the store has none.
+func (v *View) OpenRocksIndex() (*indexrocks.Index, error) {
+	dir := v.Layout.RocksIndexDir()
+	x, err := indexrocks.Open(dir, indexrocks.Options{ReadOnly: true})
+	if missing(err) {
+		return nil, fmt.Errorf("open index of store %s: %w in RocksDB", v.Layout.Root, ErrNoIndex)
 	}
-	q := querier{log: v.Log, index: x, req: req, res: res}
+	if err != nil {
+		return nil, err
+	}
+	if phy, _ := x.Last(); phy < 0 && x.DispatchFrom() < 0 {
+		return nil, errors.Join(fmt.Errorf("open index of store %s: %w in RocksDB", v.Layout.Root, ErrNoIndex), x.Close())
+	}
+	return x, nil
+}
+
+// Query is Store.Query over an index of OpenIndex or OpenRocksIndex.
+func (v *View) Query(x KeyIndex, req QueryRequest, res *QueryResult) error {
+	res.Release()
+	end, err := v.LogEnd()
+	if err != nil {
+		return err
+	}
+	res.LogEnd = end
+	phy, ms := x.Last()
+	source := keySource{KeyIndex: x, name: indexName, indexedTo: phy, indexedMs: ms}
+	if phy >= 0 {
+		source.indexedTo = recordEnd(v.Log, phy)
+	}
+	if r, ok := x.(*indexrocks.Index); ok {
+		source.name = rocksIndexName
+		if to := r.DispatchFrom(); to >= 0 {
+			source.indexedTo = to
+		}
+	}
+	q := querier{log: v.Log, sources: []keySource{source}, days: DefaultOptions().MaxRocksDBIndexQueryDays, req: req, res: res}
 	if err := q.run(); err != nil {
 		res.Release()
 		return fmt.Errorf("query messages of %s by key %q: %w", req.Topic, req.Key, err)

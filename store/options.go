@@ -183,8 +183,16 @@ type Options struct {
 	MappedFileSizeConsumeQueue int64 `prop:"mappedFileSizeConsumeQueue"`
 	// FlushConsumeQueueThoroughInterval is after how long consume queues are made durable: what a crash makes dispatch again. Default 60 s.
 	FlushConsumeQueueThoroughInterval time.Duration `prop:"flushConsumeQueueThoroughInterval"`
-	// MessageIndexEnable keeps the hash index, by which messages are found by key. Default true.
+	// MessageIndexEnable keeps indexes, by which messages are found by key. Default true.
 	MessageIndexEnable bool `prop:"messageIndexEnable"`
+	// IndexFileWriteEnable keeps the hash index in files (default true). Without it files that are there answer what they have, and get nothing more.
+	IndexFileWriteEnable bool `prop:"indexFileWriteEnable"`
+	// IndexFileReadEnable has queries ask the files before RocksDB (default true). The other one is asked too while it has come further.
+	IndexFileReadEnable bool `prop:"indexFileReadEnable"`
+	// IndexRocksDBEnable keeps an index in RocksDB. Default false. A new one is filled with all that the log has.
+	IndexRocksDBEnable bool `prop:"indexRocksDBEnable"`
+	// MaxRocksDBIndexQueryDays is the window, in days, of a query without bounds, of either index. Default 7.
+	MaxRocksDBIndexQueryDays int `prop:"maxRocksDBIndexQueryDays,live"`
 	// MaxHashSlotNum and MaxIndexNum are the slots and entries of an index file. Defaults 5000000 and 20000000.
 	MaxHashSlotNum int `prop:"maxHashSlotNum"`
 	MaxIndexNum    int `prop:"maxIndexNum"`
@@ -293,6 +301,8 @@ type Options struct {
 	hooks retentionHooks `prop:"-"`
 	// rebuildBytes replaces the constant, in tests.
 	rebuildBytes int64 `prop:"-"`
+	// indexFS holds the hash index, in tests.
+	indexFS mmap.FS `prop:"-"`
 	// rebuildStep is called before a rebuild and after each of its steps, in tests.
 	rebuildStep func(phy int64) `prop:"-"`
 	// IsBatchTopic tells whether the queues of a topic are batch queues (its attribute queue.type is BatchCQ), so that a batch for
@@ -352,6 +362,9 @@ func DefaultOptions() Options {
 		MappedFileSizeConsumeQueue:                    6_000_000,
 		FlushConsumeQueueThoroughInterval:             time.Minute,
 		MessageIndexEnable:                            true,
+		IndexFileWriteEnable:                          true,
+		IndexFileReadEnable:                           true,
+		MaxRocksDBIndexQueryDays:                      7,
 		MaxHashSlotNum:                                5_000_000,
 		MaxIndexNum:                                   20_000_000,
 

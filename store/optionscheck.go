@@ -18,6 +18,7 @@ const (
 	minMappedFileSize = 256     // a small record and the filler behind it
 	recordExtraBytes  = 1 << 16 // what a record may have beside the body of maxMessageSize
 	minMaxMessageSize = 10      // 5.5.0 ignores less
+	maxQueryDays      = 100_000 // 273 years
 )
 
 // Validate returns every fault of o, joined, each with the property, its value and its bound, or with the other property
@@ -62,6 +63,7 @@ func (o *Options) Validate() error {
 	between("mappedFileSizeConsumeQueue", o.MappedFileSizeConsumeQueue, 20, 1<<30)
 	between("maxHashSlotNum", int64(o.MaxHashSlotNum), 1, math.MaxInt32/4)
 	between("maxIndexNum", int64(o.MaxIndexNum), 2, math.MaxInt32/20)
+	between("maxRocksDBIndexQueryDays", int64(o.MaxRocksDBIndexQueryDays), 1, maxQueryDays)
 	between("maxTransferCountOnMessageInMemory", int64(o.MaxTransferCountOnMessageInMemory), 1, math.MaxInt32)
 	between("maxTransferBytesOnMessageInMemory", int64(o.MaxTransferBytesOnMessageInMemory), 0, math.MaxInt32)
 	between("maxTransferCountOnMessageInDisk", int64(o.MaxTransferCountOnMessageInDisk), 1, math.MaxInt32)

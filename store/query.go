@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/index"
@@ -20,11 +21,38 @@ type QueryRequest struct {
 	Type index.Type
 	// Max is how many are wanted at most; 0: MaxQueryResults, which bounds it.
 	Max int
-	// BeginMs and EndMs bound the store time in ms, both included. EndMs 0: no bound.
+	// BeginMs and EndMs bound the store time in ms, both included. EndMs 0: no upper bound, and if BeginMs is 0 too, the default window: the last MaxRocksDBIndexQueryDays days
+	// up to the newest message that is indexed, whichever index is asked. Whoever wants all of it says so: EndMs math.MaxInt64.
 	BeginMs, EndMs int64
-	// OnRejected is told of each hit that is none, and why. nil: nobody.
-	OnRejected func(phyOffset int64, why string)
+	// BelowPhyOffset asks for messages below that physical offset alone: QueryResult.NextBelow of the query before, for the next older ones. 0: all.
+	BelowPhyOffset int64
+	// Explain is filled with how the answer came about. nil: nothing of it is noted.
+	Explain *QueryExplanation
 }
+
+// QueryExplanation is how a Query came to its answer.
+type QueryExplanation struct {
+	Indexes  []IndexLook   `json:"indexes"`  // that were asked, in this order
+	Rejected []RejectedHit `json:"rejected"` // at most 1000; Answer.Rejected has their number
+}
+
+// IndexLook is what was done in one index.
+type IndexLook struct {
+	Name      string           `json:"name"`      // "index" or "rocks index"
+	IndexedTo int64            `json:"indexedTo"` // as in QueryResult
+	IndexedMs int64            `json:"indexedTimestamp"`
+	Files     []index.FileLook `json:"files"`             // newest first; hours of an index in RocksDB
+	Failure   string           `json:"failure,omitempty"` // why it did not answer
+}
+
+// RejectedHit is a hit that is no message with the key.
+type RejectedHit struct {
+	PhyOffset int64  `json:"phyOffset"`
+	Why       string `json:"why"`
+}
+
+// maxExplainedHits bounds a QueryExplanation.
+const maxExplainedHits = 1000
 
 // MaxQueryResults is how many messages a Query answers at most. Source: MessageStoreConfig.maxMsgsNumBatch, 5.5.0.
 const MaxQueryResults = 64
@@ -37,20 +65,29 @@ type QueryResult struct {
 	// Messages are in the order of the log, until Release. Their QueueOffset is that of the record.
 	Messages []Message
 	Bytes    int
-	// IndexedTo is the physical offset up to which messages are in the index: one behind it may be in the log and not be found yet.
-	// -1 when nothing is.
-	IndexedTo int64
+	// IndexedTo is the physical offset up to which messages are in the index, and IndexedMs the store time (ms) of the last of them, as far as that is known: what is behind may be in the log and not be
+	// found yet. -1 and 0 when nothing is indexed.
+	IndexedTo, IndexedMs int64
+	// LogEnd is where the messages end that readers may see, when the query began.
+	LogEnd int64
+	// BeginMs and EndMs are the bounds that were used.
+	BeginMs, EndMs int64
+	// NextBelow is the BelowPhyOffset of a query for the next older messages, 0 when there are none.
+	NextBelow int64
 	// Answer says how it was found: files and entries looked at, hits that were turned down. Its LastMs and LastPhyOffset are what clients are told.
 	Answer index.Answer
 
 	held commitlog.Held
 }
 
+// Complete tells whether everything that is in the log was in the index, so that what was not found is absent, within the bounds and unless Answer.Limited, and not merely not indexed yet.
+func (r *QueryResult) Complete() bool { return r.IndexedTo >= r.LogEnd }
+
 // Release lets go of the messages. Idempotent.
 func (r *QueryResult) Release() {
 	r.held.Release()
 	clear(r.Messages)
-	r.Messages, r.Bytes, r.IndexedTo, r.Answer = r.Messages[:0], 0, -1, index.Answer{}
+	*r = QueryResult{Messages: r.Messages[:0], IndexedTo: -1, held: r.held}
 }
 
 // ErrNoIndex is what Query answers where there is no index.
@@ -59,8 +96,10 @@ var ErrNoIndex = errors.New("the store has no message index")
 // Query looks for the newest messages of a topic by key, into res, which it releases first. The index has hashes only: each message answered was compared with its
 // record, topic, key and time, so what merely has the same hash is not answered, and does not count (I7).
 //
-// An index that lags, is built again or cannot be read is no reason for queues or puts to wait. Errors: ErrClosed; ErrNoIndex, where messageIndexEnable is off or the
-// index could not be opened; that of an index that cannot be read.
+// With two indexes the one that indexFileReadEnable prefers is asked, and the other too where that has come further, or the first cannot be read: turning one on or off hides nothing (I14).
+//
+// An index that lags, is built again or cannot be read is no reason for queues or puts to wait. Errors: ErrClosed; ErrNoIndex, where there is none or
+// it could not be opened; that of an index that cannot be read.
 //
 // Source: DefaultMessageStore.queryMessage, 5.5.0, which answers by hash.
 func (s *Store) Query(req QueryRequest, res *QueryResult) error {
@@ -70,11 +109,15 @@ func (s *Store) Query(req QueryRequest, res *QueryResult) error {
 		return ErrClosed
 	case !s.flags.CanRead():
 		return fmt.Errorf("query messages: %w", s.flagsError())
-	case s.views == nil || s.views.index == nil:
+	case s.views == nil:
 		return ErrNoIndex
 	}
-	q := querier{log: s.writer.Log(), index: s.views.index.index, req: req, res: res}
-	res.IndexedTo = s.views.index.follow.from.Load()
+	var sources [2]keySource
+	q := querier{log: s.writer.Log(), sources: s.views.keySources(sources[:0]), days: s.o.MaxRocksDBIndexQueryDays, req: req, res: res}
+	if len(q.sources) == 0 {
+		return ErrNoIndex
+	}
+	res.LogEnd = s.writer.Positions().Confirm
 	if err := q.run(); err != nil {
 		res.Release()
 		if s.closed.Load() {
@@ -85,39 +128,108 @@ func (s *Store) Query(req QueryRequest, res *QueryResult) error {
 	return nil
 }
 
-// querier looks up one key.
-type querier struct {
-	log    *commitlog.Log
-	index  *index.Index
-	req    QueryRequest
-	res    *QueryResult
-	record message.Record
-	failed error // what kept a hit from being compared
+// KeyIndex is an index of messages by key: *index.Index, or that of package index/rocks.
+type KeyIndex interface {
+	Query(q index.Query, accept func(phyOffset int64) bool) (index.Answer, error)
+	// Last returns physical offset and store time (ms) of the last message that it has, -1 and 0 without one.
+	Last() (phyOffset, storeMs int64)
 }
 
-func (q *querier) run() (err error) {
+// keySource is an index, and how far it has come.
+type keySource struct {
+	KeyIndex
+	name                 string
+	indexedTo, indexedMs int64
+}
+
+// querier looks up one key.
+type querier struct {
+	log     *commitlog.Log
+	sources []keySource // the first is asked
+	days    int         // of the default window
+	req     QueryRequest
+	res     *QueryResult
+	record  message.Record
+	failed  error // what kept a hit from being compared
+}
+
+func (q *querier) run() error {
 	req, res := &q.req, q.res
 	most := MaxQueryResults
 	if req.Max > 0 {
 		most = min(req.Max, most)
 	}
+	for _, s := range q.sources {
+		res.IndexedMs = max(res.IndexedMs, s.indexedMs)
+	}
 	if req.EndMs == 0 {
 		req.EndMs = math.MaxInt64
+		if req.BeginMs == 0 {
+			req.BeginMs = max(0, res.IndexedMs-int64(q.days)*(24*time.Hour).Milliseconds())
+		}
 	}
-	res.Answer, err = q.index.Query(index.Query{
-		Topic: req.Topic, Key: req.Key, Type: req.Type, Max: most, BeginMs: req.BeginMs, EndMs: req.EndMs, MaxSteps: maxQuerySteps,
-	}, q.accept)
-	if err = errors.Join(err, q.failed); err != nil {
-		return err
+	res.BeginMs, res.EndMs, res.IndexedMs = req.BeginMs, req.EndMs, 0
+	var errs []error
+	for i := range q.sources {
+		s := &q.sources[i]
+		if i > 0 && len(errs) == 0 && s.indexedTo <= q.sources[0].indexedTo {
+			break
+		}
+		if err := q.ask(s, most); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		res.IndexedTo, res.IndexedMs = max(res.IndexedTo, s.indexedTo), max(res.IndexedMs, s.indexedMs)
+	}
+	if err := errors.Join(errs...); q.failed != nil || res.IndexedTo < 0 && err != nil {
+		return errors.Join(err, q.failed)
 	}
 	slices.SortFunc(res.Messages, func(a, b Message) int { return int(min(max(a.PhyOffset-b.PhyOffset, -1), 1)) })
+	if n := len(res.Messages) - most; n > 0 { // of two indexes
+		for i := range n {
+			res.Bytes -= len(res.Messages[i].Record)
+		}
+		res.Messages = slices.Delete(res.Messages, 0, n)
+	}
+	if len(res.Messages) == most {
+		res.NextBelow = res.Messages[0].PhyOffset
+	}
 	return nil
+}
+
+// ask asks one index.
+func (q *querier) ask(s *keySource, most int) error {
+	req, a := &q.req, &q.res.Answer
+	look := index.Query{
+		Topic: req.Topic, Key: req.Key, Type: req.Type, Max: most, BeginMs: req.BeginMs, EndMs: req.EndMs, BelowPhyOffset: req.BelowPhyOffset, MaxSteps: maxQuerySteps,
+	}
+	var told *IndexLook
+	if req.Explain != nil {
+		req.Explain.Indexes = append(req.Explain.Indexes, IndexLook{Name: s.name, IndexedTo: s.indexedTo, IndexedMs: s.indexedMs, Files: []index.FileLook{}})
+		told = &req.Explain.Indexes[len(req.Explain.Indexes)-1]
+		look.Looked = func(f index.FileLook) { told.Files = append(told.Files, f) }
+	}
+	got, err := s.Query(look, q.accept)
+	if told != nil && err != nil {
+		told.Failure = err.Error()
+	}
+	if got.LastPhyOffset >= a.LastPhyOffset {
+		a.LastMs, a.LastPhyOffset = got.LastMs, got.LastPhyOffset
+	}
+	a.PhyOffsets = append(a.PhyOffsets, got.PhyOffsets...)
+	a.Files, a.Steps, a.Rejected, a.BadLinks, a.Limited = a.Files+got.Files, a.Steps+got.Steps, a.Rejected+got.Rejected, a.BadLinks+got.BadLinks, a.Limited || got.Limited
+	return err
 }
 
 // accept decides by the record whether a hit is one, and keeps it.
 func (q *querier) accept(phy int64) bool {
 	if q.failed != nil {
 		return false
+	}
+	for i := range q.res.Messages {
+		if q.res.Messages[i].PhyOffset == phy {
+			return true // the other index has it as well
+		}
 	}
 	var b []byte
 	var why string
@@ -134,8 +246,8 @@ func (q *querier) accept(phy int64) bool {
 		return false
 	}
 	if why != "" {
-		if q.req.OnRejected != nil {
-			q.req.OnRejected(phy, why)
+		if e := q.req.Explain; e != nil && len(e.Rejected) < maxExplainedHits {
+			e.Rejected = append(e.Rejected, RejectedHit{phy, why})
 		}
 		return false
 	}

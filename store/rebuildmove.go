@@ -13,6 +13,8 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/file"
 	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/index"
+	indexrocks "github.com/tandemq/tandemmq/index/rocks"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
@@ -35,12 +37,38 @@ func (r *rebuilding) moveAll(ctx context.Context) error {
 		}
 	}
 	if r.job.Index {
-		if err := moveEntries(r.layout.IndexDir(), filepath.Join(to, "index"), func(fs.DirEntry) bool { return true }); err != nil {
-			return fmt.Errorf("move old files aside: %w", err)
+		if r.rec.base.IndexFileWriteEnable {
+			if err := moveEntries(r.layout.IndexDir(), filepath.Join(to, "index"), func(fs.DirEntry) bool { return true }); err != nil {
+				return fmt.Errorf("move old files aside: %w", err)
+			}
+		}
+		if r.rec.base.IndexRocksDBEnable {
+			if err := r.clearRocksIndex(); err != nil {
+				return err
+			}
 		}
 	}
 	r.job.Moved = true
 	return r.saveJob()
+}
+
+// clearRocksIndex removes all rows of the index, and leaves what RocketMQ keeps beside it. A database that cannot be opened is set aside as it is, and stays there: it may have timers and
+// transactions that are nowhere else.
+func (r *rebuilding) clearRocksIndex() error {
+	dir := r.layout.RocksIndexDir()
+	x, err := indexrocks.Open(dir, indexrocks.Options{Create: true})
+	if err == nil {
+		return errors.Join(x.Clear(), x.Close())
+	}
+	if !errors.Is(err, index.ErrCorrupt) {
+		return err
+	}
+	to, aerr := setAsideRocks(mmap.OS, r.layout, dir)
+	if aerr != nil {
+		return errors.Join(err, aerr)
+	}
+	r.rec.note("the database of the index is damaged: it is in %s, with what timers and transactions RocketMQ has in it (%v)", to, err)
+	return nil
 }
 
 func (r *rebuilding) moveQueues(ctx context.Context, kind StoreType, to string) error {
@@ -184,15 +212,12 @@ func (r *rebuilding) build(ctx context.Context, kind StoreType, last bool) error
 		r.rec.keepAbort = true
 		r.rec.note("the abort mark stays: %d batch queues have no units, which RocketMQ's recovery makes", n)
 	}
-	if x := s.views.index; x != nil {
-		v := RebuiltView{Name: x.name(), LogBytes: r.rep.LogEnd - r.rep.LogMin, Elapsed: time.Since(begin)}
-		for _, f := range x.index.Files() {
-			v.Units += int64(f.Entries)
-		}
-		r.rep.Views = append(r.rep.Views, v)
-	} else if o.MessageIndexEnable {
-		err = errors.Join(err, errors.New("the index could not be opened"))
+	for _, x := range s.views.indexes(false) {
+		n, eerr := x.entries()
+		err = errors.Join(err, eerr)
+		r.rep.Views = append(r.rep.Views, RebuiltView{Name: x.name(), Units: n, LogBytes: r.rep.LogEnd - r.rep.LogMin, Elapsed: time.Since(begin)})
 	}
+	err = errors.Join(err, s.views.missingIndexes())
 	r.rep.Notes = r.rec.rep.Notes
 	return errors.Join(err, s.Close())
 }
@@ -288,8 +313,11 @@ func (r *rebuilding) dryRun(context.Context) error {
 			r.rep.Views = append(r.rep.Views, built)
 		}
 	}
-	if r.job.Index {
-		r.rep.Views = append(r.rep.Views, RebuiltView{Name: "index", LogBytes: r.rep.LogEnd - r.rep.LogMin})
+	if r.job.Index && r.rec.base.IndexFileWriteEnable {
+		r.rep.Views = append(r.rep.Views, RebuiltView{Name: indexName, LogBytes: r.rep.LogEnd - r.rep.LogMin})
+	}
+	if r.job.Index && r.rec.base.IndexRocksDBEnable {
+		r.rep.Views = append(r.rep.Views, RebuiltView{Name: rocksIndexName, LogBytes: r.rep.LogEnd - r.rep.LogMin})
 	}
 	return nil
 }

@@ -56,9 +56,9 @@ type RebuildReport struct {
 
 // RebuiltView is one side of the queues, or the index.
 type RebuiltView struct {
-	Name     string        `json:"name"`     // "file queues", "rocks queues" or "index"
+	Name     string        `json:"name"`     // "file queues", "rocks queues", "index" or "rocks index"
 	Queues   int64         `json:"queues"`   // built, or there now in a dry run; 0 for the index
-	Units    int64         `json:"units"`    // in [min, max) of them; for the index, its entries
+	Units    int64         `json:"units"`    // in [min, max) of them; for an index, its entries, about those of one in RocksDB
 	LogBytes int64         `json:"logBytes"` // of the log, from which they are built
 	Elapsed  time.Duration `json:"elapsedNanos"`
 }
@@ -139,6 +139,9 @@ type rebuildShape struct {
 	Separate    bool        `json:"separate"` // RocksDB
 	IndexSlots  int         `json:"indexSlots"`
 	IndexNumber int         `json:"indexNumber"`
+	// IndexInRocks tells that there is an index in RocksDB, NoIndexFiles that there is none in files beside it.
+	IndexInRocks bool `json:"indexInRocks"`
+	NoIndexFiles bool `json:"noIndexFiles"`
 }
 
 // shape reads it off the old files, or takes what an earlier run has read.
@@ -148,6 +151,7 @@ func (r *rebuilding) shape() error {
 		r.rec.kinds = k.Sides
 		o.MappedFileSizeConsumeQueue, o.EnableLmq, o.EnableMultiDispatch = k.QueueBytes, k.Light, k.MultiLight
 		o.UseSeparateStorePathForRocksdbCQ, o.MaxHashSlotNum, o.MaxIndexNum = k.Separate, k.IndexSlots, k.IndexNumber
+		o.IndexRocksDBEnable, o.IndexFileWriteEnable = k.IndexInRocks, !k.NoIndexFiles
 		r.rec.noIndex = false
 		return nil
 	}
@@ -166,6 +170,7 @@ func (r *rebuilding) shape() error {
 	r.job.Shape = &rebuildShape{
 		Sides: r.rec.kinds, QueueBytes: o.MappedFileSizeConsumeQueue, Light: o.EnableLmq, MultiLight: o.EnableMultiDispatch,
 		Separate: o.UseSeparateStorePathForRocksdbCQ, IndexSlots: o.MaxHashSlotNum, IndexNumber: o.MaxIndexNum,
+		IndexInRocks: o.IndexRocksDBEnable, NoIndexFiles: !o.IndexFileWriteEnable,
 	}
 	return nil
 }

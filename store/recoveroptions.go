@@ -13,6 +13,7 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/file"
 	"github.com/tandemq/tandemmq/index"
+	indexrocks "github.com/tandemq/tandemmq/index/rocks"
 )
 
 // options makes the options that the store is opened with: those of its broker, or what the directory tells.
@@ -155,7 +156,34 @@ func (r *recovery) readSizes() error {
 	if !r.given("enableMultiDispatch") {
 		o.EnableMultiDispatch = light
 	}
-	return r.indexSizes()
+	if err := r.indexSizes(); err != nil {
+		return err
+	}
+	return r.readRocksIndex()
+}
+
+// readRocksIndex finds out whether an index is kept in RocksDB: RocketMQ makes the database in every store, so rows of progress tell. With no files beside it, it is the only one.
+func (r *recovery) readRocksIndex() error {
+	dir := r.layout.RocksIndexDir()
+	if _, err := os.Stat(filepath.Join(dir, currentFile)); missing(err) {
+		return nil
+	}
+	has, err := indexrocks.Exists(dir, indexrocks.RocksDBOptions{})
+	if err != nil {
+		r.note("the index in RocksDB, if there is one, is left alone, because it cannot be opened: give the broker's options (%v)", err)
+		return nil
+	}
+	if !has {
+		return nil
+	}
+	n, err := countEntries(r.layout.IndexDir())
+	if !r.given("indexRocksDBEnable") {
+		r.base.IndexRocksDBEnable = true
+	}
+	if !r.given("indexFileWriteEnable") {
+		r.base.IndexFileWriteEnable = n > 0 || !r.base.IndexRocksDBEnable
+	}
+	return err
 }
 
 // logSize reads the length of log files off the directories of the log.

@@ -44,9 +44,7 @@ func (r *recovery) views() error {
 		r.keepAbort = true
 		r.note("the abort mark stays: %d batch queues have no units, which RocketMQ's recovery makes", n)
 	}
-	if o.MessageIndexEnable && s.views.index == nil {
-		err = errors.Join(err, errors.New("the index could not be opened"))
-	}
+	err = errors.Join(err, s.views.missingIndexes())
 	if err = errors.Join(err, s.Close()); err != nil {
 		return fmt.Errorf("recover store %s: %w", r.layout.Root, err)
 	}
@@ -66,12 +64,9 @@ func (s *Store) awaitViews(ctx context.Context) error {
 		if err := errors.Join(v.follow.failure(), s.writer.Failure()); err != nil {
 			return err
 		}
-		index := int64(0)
-		if v.index != nil {
-			if err := v.index.follow.failure(); err != nil {
-				return err
-			}
-			index = v.indexBehind()
+		index, err := v.owedIndexes()
+		if err != nil {
+			return err
 		}
 		compared := false
 		select {

@@ -75,10 +75,8 @@ func (s *Store) needed(end int64) string {
 	if to := v.durableTo.Load(); to < end {
 		return because(fmt.Sprintf("%s are durable up to %d", name, to), v.follow.failure())
 	}
-	if v.index != nil {
-		if to := v.index.follow.from.Load(); to < end {
-			return because(fmt.Sprintf("%s has come to %d", v.index.name(), to), v.index.follow.failure())
-		}
+	if to, x := v.indexedTo(); to < end {
+		return because(fmt.Sprintf("%s has come to %d", x.name(), to), x.feed().follow.failure())
 	}
 	return ""
 }

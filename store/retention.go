@@ -350,9 +350,9 @@ func (r *retention) trim(ctx context.Context) {
 	err = errors.Join(err, eerr)
 	failpoint.Hit(failpoint.QueuesTrimmed)
 	indexFiles := 0
-	if ix := r.s.views.index; ix != nil {
-		n, ierr := ix.index.Expire(minPhy)
-		indexFiles, err = n, errors.Join(err, ierr)
+	for _, x := range r.s.views.indexes(true) {
+		n, ierr := x.expire(minPhy)
+		indexFiles, err = indexFiles+n, errors.Join(err, ierr)
 	}
 	if c, ok := x.(compacter); ok && err == nil && r.roomToCompact() {
 		err = c.Compact(ctx, nil)

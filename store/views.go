@@ -15,13 +15,14 @@ import (
 
 // views are what the store derives from its log, each with its follower, and what keeps them durable.
 type views struct {
-	s      *Store
-	queues cq.Store
-	view   *queueView
-	follow *follower
-	index  *indexView // nil: none
-	sides  *sides     // of a combined store; nil: there is one store of queues
-	starts []viewStart
+	s          *Store
+	queues     cq.Store
+	view       *queueView
+	follow     *follower
+	index      *indexView      // nil: none
+	rocksIndex *rocksIndexView // nil: none
+	sides      *sides          // of a combined store; nil: there is one store of queues
+	starts     []viewStart
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -56,8 +57,8 @@ func (v *views) start() {
 			v.s.setFlag(FlagLogicsQueueError, err)
 		}
 	})
-	if v.index != nil {
-		v.running.Go(func() { v.index.follow.run(ctx, v.s.writer) })
+	for _, x := range v.indexes(false) {
+		v.running.Go(func() { x.feed().follow.run(ctx, v.s.writer) })
 	}
 	v.running.Go(func() {
 		if err := v.sides.run(ctx); err != nil && ctx.Err() == nil {
@@ -174,13 +175,13 @@ func (v *views) flush(ctx context.Context) error {
 	}
 	failpoint.Hit(failpoint.OffsetsNoted)
 	c := v.checkpoint
-	if v.index != nil {
-		ms, err := v.index.flush()
-		if err != nil {
-			v.s.logger.Error("index could not be made durable", slog.Any("err", err))
-		} else {
-			c.IndexMsgTimestampMs = max(c.IndexMsgTimestampMs, ms)
+	for _, x := range v.indexes(false) {
+		if err := x.flush(); err != nil {
+			v.s.logger.Error("index could not be made durable", slog.String("view", x.name()), slog.Any("err", err))
 		}
+	}
+	if v.index != nil {
+		c.IndexMsgTimestampMs = max(c.IndexMsgTimestampMs, v.index.index.IndexMsgTimestampMs())
 	}
 	if last >= 0 && last < flushed {
 		if v.hasFiles() { // it speaks of files alone (F37)
@@ -235,8 +236,7 @@ const (
 func (v *views) drain(ctx context.Context) {
 	begin, told := time.Now(), time.Now()
 	for v.s.writer.Failure() == nil && ctx.Err() == nil {
-		index := v.index != nil && v.owes(v.index.follow) && (v.s.waits || v.indexBehind() <= max(v.s.rebuildBytes, followBatchBytes))
-		if !v.owes(v.follow) && !index {
+		if !v.owes(v.follow) && !v.owesIndex() {
 			return
 		}
 		if time.Since(told) >= drainTold {
@@ -265,14 +265,14 @@ func (v *views) close(ctx context.Context) (left, err error) {
 	if n := v.behind(); n > 0 {
 		left = errors.Join(left, fmt.Errorf("%d bytes of the log are not dispatched to the consume queues", n), v.follow.failure())
 	}
-	if v.index != nil && v.indexBehind() > 0 {
-		left = errors.Join(left, fmt.Errorf("%d bytes of the log are not dispatched to the index", v.indexBehind()), v.index.follow.failure())
+	if n, why := v.owedIndexes(); n > 0 {
+		left = errors.Join(left, fmt.Errorf("%d bytes of the log are not dispatched to the index", n), why)
 	}
 	if err := v.flush(context.WithoutCancel(ctx)); err != nil {
 		left = errors.Join(left, err)
 	}
-	if v.index != nil {
-		left = errors.Join(left, v.index.close())
+	for _, x := range v.indexes(true) {
+		left = errors.Join(left, x.close())
 	}
 	return left, v.queues.Close()
 }
@@ -308,7 +308,16 @@ func (v *views) owes(f *follower) bool {
 	return f.failure() == nil && !f.full.Load() && f.from.Load() < v.s.writer.Positions().Wrote
 }
 
-func (v *views) indexBehind() int64 { return v.s.writer.Positions().Wrote - v.index.follow.from.Load() }
+// owesIndex tells whether an index has something to do that is waited for, and does it.
+func (v *views) owesIndex() bool {
+	for _, x := range v.indexes(false) {
+		f := x.feed().follow
+		if v.owes(f) && (v.s.waits || v.s.writer.Positions().Wrote-f.from.Load() <= max(v.s.rebuildBytes, followBatchBytes)) {
+			return true
+		}
+	}
+	return false
+}
 
 // behind returns how many bytes of the log have no units yet.
 func (v *views) behind() int64 { return v.s.writer.Positions().Wrote - v.follow.from.Load() }

@@ -434,7 +434,7 @@ func TestIndexFollowsTheLog(t *testing.T) {
 		}
 	}
 	requireFound := func(s *Store) {
-		require.Eventually(t, func() bool { return s.views.indexBehind() == 0 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return indexBehind(s) == 0 }, 20*time.Second, time.Millisecond)
 		for i := range n {
 			a, err := s.views.index.index.Query(index.Query{Topic: "T", Key: fmt.Sprintf("key%d", i), Max: 10, EndMs: math.MaxInt64}, func(phy int64) bool {
 				var r message.Record

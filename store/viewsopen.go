@@ -56,12 +56,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 	if err := s.loadOffsets(v); err != nil {
 		return err
 	}
-	if s.o.MessageIndexEnable {
-		if v.index, err = s.openIndex(&v.checkpoint, unclean, levels); err != nil {
-			s.reportIndex(err)
-			err = nil
-		}
-	}
+	v.openIndexes(unclean, levels)
 	if end == 0 {
 		if err := noteNothing(s.fs, s.layout.CheckpointPath()); err != nil {
 			return err

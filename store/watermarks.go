@@ -11,7 +11,7 @@ type Watermarks struct {
 	Committed    int64 `json:"committed"` // readable
 	Flushed      int64 `json:"flushed"`   // durable
 	Confirmed    int64 `json:"confirmed"` // where readers of messages stop
-	// Views tells of what is derived from the log, by name: "file queues" or "rocks queues", and "index".
+	// Views tells of what is derived from the log, by name: "file queues" or "rocks queues", "index", and "rocks index". A backlog of each counts (I19).
 	Views map[string]ViewMark `json:"views"`
 }
 
@@ -53,13 +53,14 @@ func (s *Store) Watermarks() Watermarks {
 		if v.sides != nil {
 			v.sides.marks(m.Views, mark)
 		}
-		if v.index != nil {
-			mark := s.mark(v.index.follow)
-			_, mark.Durable = v.index.index.Progress()
-			if x := v.index; x.to-x.from > s.rebuildBytes && mark.Dispatched < x.to {
-				mark.Rebuilding = &Rebuilding{From: x.from, To: x.to, Done: mark.Dispatched}
+		for _, x := range v.indexes(false) {
+			f := x.feed()
+			mark := s.mark(f.follow)
+			mark.Durable = x.durableTo()
+			if f.to-f.from > s.rebuildBytes && mark.Dispatched < f.to {
+				mark.Rebuilding = &Rebuilding{From: f.from, To: f.to, Done: mark.Dispatched}
 			}
-			m.Views[v.index.name()] = mark
+			m.Views[x.name()] = mark
 		}
 	}
 	return m

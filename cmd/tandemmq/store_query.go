@@ -40,30 +40,26 @@ Exit codes: 0 looked up, also when nothing was found, 1 no index or could not be
 	}
 }
 
-// rejectedHit is an entry of the key's hash that leads to no message with the key.
-type rejectedHit struct {
-	PhyOffset int64  `json:"phyOffset"`
-	Why       string `json:"why"`
-}
-
 // queryReport is what query prints with --json.
 type queryReport struct {
 	Topic string `json:"topic"`
 	Key   string `json:"key"`
 	Type  string `json:"type"`
 	Hash  int32  `json:"keyHash"`
-	Slot  int32  `json:"slot"`
+	Slot  int32  `json:"slot"` // -1 in an index in RocksDB
 	// IndexedTo is the physical offset up to which the log is indexed, -1 when nothing is; LogEnd where the log ends.
-	IndexedTo int64          `json:"indexedTo"`
-	LogEnd    int64          `json:"logEnd"`
-	Files     int            `json:"files"`
-	Steps     int64          `json:"chainSteps"`
-	BadLinks  int            `json:"badLinks"`
-	Limited   bool           `json:"limited"`
-	Rejected  int            `json:"rejected"`
-	Hits      []rejectedHit  `json:"rejectedHits,omitempty"`
-	Faults    []string       `json:"faults,omitempty"`
-	Messages  []*messageInfo `json:"messages"`
+	IndexedTo int64               `json:"indexedTo"`
+	IndexedMs int64               `json:"indexedTimestamp"`
+	LogEnd    int64               `json:"logEnd"`
+	Files     int                 `json:"files"`
+	Steps     int64               `json:"chainSteps"`
+	BadLinks  int                 `json:"badLinks"`
+	Limited   bool                `json:"limited"`
+	Rejected  int                 `json:"rejected"`
+	Hits      []store.RejectedHit `json:"rejectedHits,omitempty"`
+	Looks     []index.FileLook    `json:"lookedAt,omitempty"`
+	Faults    []string            `json:"faults,omitempty"`
+	Messages  []*messageInfo      `json:"messages"`
 }
 
 func queryRequest(c *cli.Context) (req store.QueryRequest, err error) {
@@ -97,31 +93,25 @@ func runQuery(c *cli.Context, v *store.View) (err error) {
 	if err != nil {
 		return err
 	}
-	x, err := v.OpenIndex()
+	rep := queryReport{Topic: req.Topic, Key: req.Key, Type: string(rune(req.Type)), Hash: index.HashKey([]byte(req.Topic), []byte(req.Key), req.Type), Messages: []*messageInfo{}}
+	if c.Bool("explain") {
+		req.Explain = new(store.QueryExplanation)
+	}
+	x, err := openKeyIndex(v, &rep)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	slots, _ := x.Geometry()
-	rep := queryReport{Topic: req.Topic, Key: req.Key, Type: string(rune(req.Type)), Hash: index.HashKey([]byte(req.Topic), []byte(req.Key), req.Type), Messages: []*messageInfo{}}
-	rep.Slot = rep.Hash % slots
-	if c.Bool("explain") {
-		req.OnRejected = func(phy int64, why string) { rep.Hits = append(rep.Hits, rejectedHit{phy, why}) }
-	}
-	for _, fault := range x.Faults() {
-		rep.Faults = append(rep.Faults, fault.Error())
-	}
-	end, err := v.LogEnd()
-	if err != nil {
-		return err
-	}
-	rep.LogEnd = end
 	var res store.QueryResult
 	defer res.Release()
 	if err := v.Query(x, req, &res); err != nil {
 		return err
 	}
+	if req.Explain != nil {
+		rep.Looks, rep.Hits = req.Explain.Indexes[0].Files, req.Explain.Rejected
+	}
 	a := &res.Answer
+	rep.LogEnd, rep.IndexedMs = res.LogEnd, res.IndexedMs
 	rep.IndexedTo, rep.Files, rep.Steps, rep.BadLinks, rep.Limited, rep.Rejected = res.IndexedTo, a.Files, a.Steps, a.BadLinks, a.Limited, a.Rejected
 	for _, m := range res.Messages {
 		var r message.Record
@@ -142,6 +132,44 @@ func runQuery(c *cli.Context, v *store.View) (err error) {
 	return printQuery(c, &rep)
 }
 
+// closableIndex is an index that was opened for a query.
+type closableIndex interface {
+	store.KeyIndex
+	Close() error
+}
+
+// openKeyIndex opens the index files, or the index in RocksDB where there are none.
+func openKeyIndex(v *store.View, rep *queryReport) (closableIndex, error) {
+	x, err := v.OpenIndex()
+	if errors.Is(err, store.ErrNoIndex) {
+		rep.Slot = -1
+		r, rerr := v.OpenRocksIndex()
+		if errors.Is(rerr, store.ErrNoIndex) {
+			return nil, err
+		}
+		if rerr != nil {
+			return nil, rerr
+		}
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	slots, _ := x.Geometry()
+	rep.Slot = rep.Hash % slots
+	for _, fault := range x.Faults() {
+		rep.Faults = append(rep.Faults, fault.Error())
+	}
+	return x, nil
+}
+
+func lookedAt(rep *queryReport) string {
+	if rep.Slot < 0 {
+		return fmt.Sprintf("%s of RocksDB, %s", counted(rep.Files, "hour"), counted(int(rep.Steps), "step"))
+	}
+	return fmt.Sprintf("%s, %s of the chains (hash %d, slot %d)", counted(rep.Files, "file"), counted(int(rep.Steps), "step"), rep.Hash, rep.Slot)
+}
+
 func printQuery(c *cli.Context, rep *queryReport) error {
 	w := c.App.Writer
 	fmt.Fprintf(w, "Messages of %s by key %q, type %s: %s\n", rep.Topic, rep.Key, rep.Type, counted(len(rep.Messages), "message"))
@@ -152,9 +180,16 @@ func printQuery(c *cli.Context, rep *queryReport) error {
 	table(
 		w,
 		[2]string{"index has", indexed},
-		[2]string{"looked at", fmt.Sprintf("%s, %s of the chains (hash %d, slot %d)", counted(rep.Files, "file"), counted(int(rep.Steps), "step"), rep.Hash, rep.Slot)},
+		[2]string{"looked at", lookedAt(rep)},
 		[2]string{"turned down", counted(rep.Rejected, "hit")},
 	)
+	for _, f := range rep.Looks {
+		place := f.Path
+		if place == "" {
+			place = "an hour of RocksDB"
+		}
+		fmt.Fprintf(w, "  looked at: %s, %s to %s: %s, %s\n", place, message.TimeText(f.BeginMs), message.TimeText(f.EndMs), counted(int(f.Steps), "step"), counted(f.Hits, "candidate"))
+	}
 	for _, h := range rep.Hits {
 		fmt.Fprintf(w, "  turned down: physical offset %d: %s\n", h.PhyOffset, h.Why)
 	}

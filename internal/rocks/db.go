@@ -6,6 +6,7 @@ package rocks
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -41,7 +42,7 @@ type DB struct {
 	c         *grocksdb.DB
 	handles   []*grocksdb.ColumnFamilyHandle
 	units     *grocksdb.ColumnFamilyHandle
-	offsets   *grocksdb.ColumnFamilyHandle // nil in a read-only database that lacks the family
+	offsets   *grocksdb.ColumnFamilyHandle // nil in a database that lacks the family
 	offsetsID uint32
 	names     []string
 	read      *grocksdb.ReadOptions
@@ -51,7 +52,7 @@ type DB struct {
 }
 
 // Open opens the database in dir for reading and writing, and makes it, with its directory, if there is none and
-// o.CreateIfMissing says so. Families present are all opened; "default" and "offset" are created when missing.
+// o.CreateIfMissing says so. Families present are all opened; "default" and those of o.Families are created when missing.
 //
 // Errors are of type *Error. A directory that holds table files or manifests but no CURRENT is refused, since RocksDB would
 // take it for empty and delete them.
@@ -65,6 +66,11 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if e, ok := errors.AsType[*Error](err); ok {
+			e.families = o.Families
+		}
+	}()
 	present, err := inspect(dir)
 	if err != nil {
 		return nil, err
@@ -95,8 +101,10 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 			return nil, &Error{Op: opOpen, Dir: dir, Text: err.Error()}
 		}
 	}
-	if !readOnly && !slices.Contains(db.names, familyOffsets) {
-		db.names = append(db.names, familyOffsets)
+	for _, name := range o.Families.names() {
+		if !readOnly && !slices.Contains(db.names, name) {
+			db.names = append(db.names, name)
+		}
 	}
 	for _, name := range db.names {
 		f := o.Offsets

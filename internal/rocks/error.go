@@ -19,6 +19,8 @@ type Error struct {
 	Dir  string // the database directory
 	Text string // RocksDB's status, e.g. "Corruption: ..."
 	Err  error  // cause outside RocksDB, may be nil
+
+	families FamilySet // of the database that was to be opened
 }
 
 func (e *Error) Error() string {
@@ -27,7 +29,11 @@ func (e *Error) Error() string {
 		s += e.Err.Error()
 	}
 	if e.Op == opOpen && e.Err == nil && !e.Locked() {
-		s += "; its content is a view: rebuild the consume queues from the CommitLog"
+		what := "consume queues"
+		if e.families == IndexFamilies {
+			what = "message index"
+		}
+		s += "; its content is a view: rebuild the " + what + " from the CommitLog"
 	}
 	return s
 }

@@ -45,11 +45,31 @@ const (
 	XXH3 Checksum = "xxh3"
 )
 
+// FamilySet says which column families a new database gets beside "default". RocketMQ opens a database by the names of all its families and
+// refuses one that has another, so a database must not get one too many.
+type FamilySet string
+
+// The sets.
+const (
+	QueueFamilies FamilySet = ""      // "offset": consume queues
+	IndexFamilies FamilySet = "index" // "timer" and "trans": the message index, and what RocketMQ keeps beside it (rocksdbstore)
+)
+
+// names lists the families beside "default".
+func (s FamilySet) names() []string {
+	if s == IndexFamilies {
+		return []string{"timer", "trans"}
+	}
+	return []string{"offset"}
+}
+
 // Options of a database. Take DefaultOptions or MigrationOptions and change what is needed: except where a field says so,
 // zero is passed on to RocksDB as it is. RocketMQ's value is given where it differs from the default here.
 type Options struct {
 	// CreateIfMissing makes a new database where there is none. Default true. Source: DBOptions create_if_missing.
 	CreateIfMissing bool
+	// Families are made when they are missing. Default QueueFamilies. Without "offset" a batch has no rows for Offsets.
+	Families FamilySet
 
 	// MaxOpenFiles bounds the table files kept open; -1: all of them, with their index in memory. Default -1.
 	// Source: DBOptions max_open_files.
@@ -245,6 +265,7 @@ func (o Options) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
+	add(o.Families != QueueFamilies && o.Families != IndexFamilies, "unknown set of families %q", o.Families)
 	add(o.MaxOpenFiles < -1, "max open files %d is less than -1", o.MaxOpenFiles)
 	add(o.MaxBackgroundJobs < 1, "max background jobs %d is less than 1", o.MaxBackgroundJobs)
 	add(o.MaxSubcompactions < 1, "max subcompactions %d is less than 1", o.MaxSubcompactions)

@@ -276,6 +276,46 @@ int64_t tmq_sst_put_units(rocksdb_sstfilewriter_t *w, const char *key, size_t kl
 	return n;
 }
 
+// Copies the rows below before, which is no row of theirs itself, from the greatest down, as long as they begin with prefix; the first that does not is copied too,
+// without its value, and ends it. *more tells that out was full. A row that does not fit into an empty out is passed over.
+int64_t tmq_rows_before(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *before,
+                        size_t blen, const char *prefix, size_t plen, char *out, size_t cap, int *more, char **errptr) {
+	size_t used = 0;
+	*more = 0;
+	rocksdb_iterator_t *it = rocksdb_create_iterator_cf(db, ro, cf);
+	rocksdb_iter_seek_for_prev(it, before, blen);
+	for (; rocksdb_iter_valid(it); rocksdb_iter_prev(it)) {
+		size_t kn, vn;
+		const char *k = rocksdb_iter_key(it, &kn);
+		const char *v = rocksdb_iter_value(it, &vn);
+		if (used == 0 && kn == blen && memcmp(k, before, kn) == 0) {
+			continue;
+		}
+		int is = kn >= plen && memcmp(k, prefix, plen) == 0;
+		if (!is) {
+			vn = 0;
+		}
+		if (kn > cap || vn > cap || 8 + kn + vn > cap - used) {
+			if (used == 0) {
+				continue;
+			}
+			*more = 1;
+			break;
+		}
+		uint32_t lengths[2] = {(uint32_t)kn, (uint32_t)vn};
+		memcpy(out + used, lengths, 8);
+		memcpy(out + used + 8, k, kn);
+		memcpy(out + used + 8 + kn, v, vn);
+		used += 8 + kn + vn;
+		if (!is) {
+			break;
+		}
+	}
+	rocksdb_iter_get_error(it, errptr);
+	rocksdb_iter_destroy(it);
+	return (int64_t)used;
+}
+
 void tmq_write(rocksdb_t *db, rocksdb_writeoptions_t *wo, const char *rep, size_t len, char **errptr) {
 	rocksdb_writebatch_t *b = rocksdb_writebatch_create_from(rep, len);
 	rocksdb_write(db, wo, b, errptr);

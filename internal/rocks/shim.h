@@ -47,6 +47,10 @@ int tmq_time_bound(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_fami
 int64_t tmq_sst_put_units(rocksdb_sstfilewriter_t *w, const char *key, size_t klen, const tmq_unit *units, int64_t n,
                           char **errptr);
 
+// Rows are stored one behind the other: length of the key and of the value, u32 each as the machine has them, key, value.
+int64_t tmq_rows_before(rocksdb_t *db, rocksdb_readoptions_t *ro, rocksdb_column_family_handle_t *cf, const char *before,
+                        size_t blen, const char *prefix, size_t plen, char *out, size_t cap, int *more, char **errptr);
+
 void tmq_write(rocksdb_t *db, rocksdb_writeoptions_t *wo, const char *rep, size_t len, char **errptr);
 
 rocksdb_compactionfilter_t *tmq_filter_create(int64_t *min_phy);
