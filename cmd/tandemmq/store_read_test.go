@@ -153,7 +153,7 @@ func TestStoreQuery(t *testing.T) {
 	overwrite(t, filepath.Join(root, "commitlog", "00000000000000000000"), at, []byte("X"))
 	got = queryReport{}
 	text = tell(t, &got, "query", "--store", root, "--topic", "sample_1", "--key", m.UniqKey, "--explain")
-	require.Equal(t, []store.RejectedHit{{m.PhyOffset, "its message has other keys of the same hash"}}, got.Hits)
+	require.Equal(t, []store.RejectedHit{{PhyOffset: m.PhyOffset, Why: "its message has other keys of the same hash"}}, got.Hits)
 	require.Contains(t, text, "turned down: physical offset ")
 
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "index")))
