@@ -53,7 +53,9 @@ type output struct {
 	taken []segment
 	from  int // bytes of taken[0] that are written
 	raw   rawWriter
-	vec   net.Buffers
+	vec   [][]byte
+	// unwritten is vec while it is written; WriteTo shortens it.
+	unwritten net.Buffers
 }
 
 func (o *output) init() { o.changed.L = &o.mu }
@@ -279,7 +281,7 @@ func (c *Conn) writeVec() (int, error) {
 		}
 		break
 	}
-	o.vec = vec // WriteTo eats its receiver and not the array
+	o.vec = vec
 	var err error
 	var size int64
 	if len(vec) == 1 {
@@ -287,7 +289,8 @@ func (c *Conn) writeVec() (int, error) {
 		m, err = c.nc.Write(vec[0])
 		size = int64(m)
 	} else {
-		size, err = vec.WriteTo(c.nc)
+		o.unwritten = vec
+		size, err = o.unwritten.WriteTo(c.nc)
 	}
 	c.wrote(size)
 	clear(o.vec)
