@@ -135,8 +135,8 @@ func (ep *endpoint) serve(c *Conn, r *request) {
 		c.Respond(&r.Command, &Command{Code: GoAway, Remark: "the server is shutting down"})
 	case n > int64(cl.MaxInFlight):
 		ep.refuse(c, r, fmt.Sprintf("[OVERLOAD]%d requests of class %s are in flight", n-1, cl.Name))
-	case cl.RefuseOverBudget && ep.responses.full():
-		ep.refuse(c, r, "[OVERLOAD]too many answers wait to be written")
+	case cl.RefuseOverBudget && ep.overBudget(c):
+		ep.refuse(c, r, overBudget)
 	case cl.Workers > 0:
 		ep.enqueue(cl, r)
 		return
@@ -144,6 +144,13 @@ func (ep *endpoint) serve(c *Conn, r *request) {
 		ep.handle(c, r)
 	}
 	r.recycleEnded()
+}
+
+const overBudget = "[OVERLOAD]too many answers wait to be written"
+
+// overBudget reports whether too many bytes of answers wait, for all peers or for this one.
+func (ep *endpoint) overBudget(c *Conn) bool {
+	return ep.responses.full() || c.out.pending.Load() > ep.limits.MaxConnResponseBytes
 }
 
 func (ep *endpoint) refuse(c *Conn, r *request, remark string) {
@@ -185,9 +192,12 @@ func (ep *endpoint) work(cl *class, r *request) {
 	defer ep.goroutines.Done()
 	for {
 		c := r.conn
-		if cl.MaxWait > 0 && time.Since(r.queued) > cl.MaxWait {
+		switch {
+		case cl.MaxWait > 0 && time.Since(r.queued) > cl.MaxWait:
 			ep.refuse(c, r, fmt.Sprintf("[TIMEOUT_CLEAN_QUEUE]waited longer than %v for one of %d workers", cl.MaxWait, cl.Workers))
-		} else {
+		case cl.RefuseOverBudget && ep.overBudget(c): // it may have become so while the request waited
+			ep.refuse(c, r, overBudget)
+		default:
 			ep.handle(c, r)
 		}
 		r.recycleEnded()

@@ -85,6 +85,10 @@ func (c *Conn) Attached() any {
 // Done is closed at the end of the connection.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
+// OverBudget reports whether more answers wait to be written than Limits allow, for all peers or for this one: a handler that answers a Ticket
+// may then rather say SystemBusy than send something large.
+func (c *Conn) OverBudget() bool { return c.ep.overBudget(c) }
+
 // Close ends the connection. What waits to be written is dropped.
 func (c *Conn) Close() { c.close(ErrClosed) }
 
@@ -140,8 +144,16 @@ func (c *Conn) run() {
 	}
 }
 
-// read takes frames until the connection ends, and says why it did.
-func (c *Conn) read() error {
+// read takes frames until the connection ends, and says why it did. Should a frame find a fault in this package, it costs the sender its
+// connection and not everybody the process.
+func (c *Conn) read() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.ep.counts.panics.Add(1)
+			c.ep.logPanic(c, new(Command), p)
+			err = fmt.Errorf("reading failed: %v", p)
+		}
+	}()
 	for {
 		if err := c.fill(); err != nil {
 			return err
@@ -184,10 +196,13 @@ func (c *Conn) fill() error {
 			copy(in.chunk.buf, in.idle[:n])
 		}
 	}
-	if n <= 0 {
-		if errors.Is(err, io.EOF) && in.w > in.r {
-			return io.ErrUnexpectedEOF
-		}
+	switch {
+	case n > 0:
+	case err == nil:
+		return io.ErrNoProgress
+	case errors.Is(err, io.EOF) && in.w > in.r:
+		return io.ErrUnexpectedEOF
+	default:
 		return err
 	}
 	in.w += n
@@ -275,12 +290,12 @@ func (c *Conn) room() error {
 		need += n
 	}
 	old := in.chunk
-	if need <= len(old.buf)-in.r {
+	if need <= len(old.buf)-in.r || len(old.buf)-in.w >= len(old.buf)/8 {
 		return nil
 	}
 	size := max(need, in.size)
 	if need > largeChunk {
-		size = min(need, max(unreservedBytes, 2*have)) // memory grows with what has come, not with what was announced
+		size = min(need, max(largeChunk, 4*have)) // memory grows with what has come, not with what was announced
 	}
 	ch := newChunk(size)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -136,6 +137,8 @@ func TestHalfOpen(t *testing.T) {
 	s, addr := serve(t, echo, func(o *ServerOptions) { o.MaxConnections = count + 1 })
 	heads := [][]byte{nil, {0}, {0, 0xff, 0xff, 0xf0}, {0, 0xff, 0xff, 0xf0, 0, 0, 0, 50, '{'}, {0, 0, 0, 50, 0, 0, 0, 40, '{'}}
 	conns := make([]net.Conn, 0, count)
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
 	defer func() {
 		for _, c := range conns {
 			_ = c.Close()
@@ -153,6 +156,11 @@ func TestHalfOpen(t *testing.T) {
 	c.request(1, 5)
 	require.Equal(t, int32(5), c.receive().Opaque)
 	require.Equal(t, count+1, s.Stats().Connections)
+	var after runtime.MemStats
+	runtime.ReadMemStats(&after)
+	perConn := (after.HeapInuse + after.StackInuse - before.HeapInuse - before.StackInuse) / uint64(count)
+	t.Logf("%d connections take %d bytes of memory each, both ends together", count, perConn)
+	require.Less(t, perConn, uint64(64<<10))
 	require.Zero(t, s.Stats().RequestBytes, "announced lengths alone take no memory")
 	over := dial(t, addr)
 	over.requireClosed()
@@ -297,7 +305,7 @@ func TestSlowClient(t *testing.T) {
 				c.Respond(req, &Command{Body: make([]byte, responseBytes)})
 			}), func(o *ServerOptions) {
 				o.MaxConnResponseBytes = 1 << 20
-				o.Classes = []Class{{Name: "all", Workers: workers, MaxInFlight: 10_000}}
+				o.Classes = []Class{{Name: "all", Workers: workers, MaxInFlight: 10_000, RefuseOverBudget: true}}
 			})
 			slow := dial(t, addr)
 			require.NoError(t, slow.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
@@ -317,17 +325,24 @@ func TestSlowClient(t *testing.T) {
 				before = served.Load()
 			}
 			require.Less(t, served.Load(), int64(requests/2), "it was read from although it does not read")
-			// A read brings 64 KiB of requests at most.
-			require.LessOrEqual(t, s.Stats().ResponseBytes, int64(1<<20+8*(responseBytes+1000)))
+			// Over the limit go what one read brings, or what workers are at, and refusals.
+			require.LessOrEqual(t, s.Stats().ResponseBytes, int64(1<<20+9*(responseBytes+1000)+requests*250))
 			other := dial(t, addr)
 			for i := range 10 {
 				other.request(9, int32(i))
 				require.Len(t, other.receive().Body, responseBytes)
 			}
+			busy := 0
 			for range requests {
-				require.Len(t, slow.receive().Body, responseBytes)
+				if got := slow.receive(); got.Code == SystemBusy {
+					busy++
+				} else {
+					require.Len(t, got.Body, responseBytes)
+				}
 			}
 			require.NoError(t, <-written)
+			require.Equal(t, int64(busy), s.Stats().Overload)
+			require.Equal(t, int64(requests-busy+10), served.Load())
 			require.Eventually(t, func() bool { return s.Stats().ResponseBytes == 0 && s.Stats().InFlight == 0 }, waitFor, tick)
 		})
 	}
@@ -349,6 +364,28 @@ func TestRefusedOverBudget(t *testing.T) {
 	s.responses.used.Add(-2000)
 	c.request(PullMessage, 3)
 	require.Equal(t, Success, c.receive().Code)
+}
+
+// The budget may be spent while a request waits for a worker.
+func TestRefusedOverBudgetAfterWaiting(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	s, addr := serve(t, HandlerFunc(func(c *Conn, req *Command) {
+		close(started)
+		<-release
+		c.Respond(req, &Command{})
+	}), func(o *ServerOptions) {
+		o.Classes = []Class{{Name: "all", Workers: 1, MaxInFlight: 10, RefuseOverBudget: true}}
+	})
+	c := dial(t, addr)
+	c.request(PullMessage, 1)
+	<-started
+	c.request(PullMessage, 2)
+	require.Eventually(t, func() bool { return s.Stats().InFlight == 2 }, waitFor, tick)
+	s.responses.used.Add(s.limits.MaxResponseBytes + 1)
+	close(release)
+	require.Equal(t, Success, c.receive().Code)
+	require.Equal(t, SystemBusy, c.receive().Code)
+	s.responses.used.Add(-s.limits.MaxResponseBytes - 1)
 }
 
 // TestClosedWhileAnswering: a client that goes away leaves nothing behind, wherever its requests are.
@@ -396,6 +433,38 @@ func TestClosedWhileAnswering(t *testing.T) {
 		st := s.Stats()
 		return released.Load() == 3 && st.InFlight == 0 && st.ResponseBytes == 0 && st.Connections == 0
 	}, waitFor, tick, "%+v", s.Stats())
+}
+
+// TestClosedWithAnswersWaiting: what a client does not read any more is released, by whichever end closes.
+func TestClosedWithAnswersWaiting(t *testing.T) {
+	for _, server := range []bool{false, true} {
+		t.Run(fmt.Sprintf("server=%v", server), func(t *testing.T) {
+			const answers = 20
+			var released atomic.Int64
+			conns := make(chan *Conn, answers)
+			s, addr := serve(t, HandlerFunc(func(c *Conn, req *Command) {
+				ticket := c.Hold(req)
+				ticket.Respond(&Command{Payload: &Payload{Slices: [][]byte{make([]byte, 1<<20)}, Release: func() { released.Add(1) }}})
+				conns <- c
+			}))
+			c := dial(t, addr)
+			var conn *Conn
+			for i := range answers {
+				c.request(1, int32(i))
+				conn = <-conns
+			}
+			require.Less(t, released.Load(), int64(answers), "the sockets took it all")
+			if server {
+				conn.Close()
+			} else {
+				_ = c.Close()
+			}
+			require.Eventually(t, func() bool {
+				return released.Load() == answers && s.Stats().ResponseBytes == 0 && s.Stats().Connections == 0
+			}, waitFor, tick)
+			<-conn.Done()
+		})
+	}
 }
 
 func TestShutdown(t *testing.T) {
@@ -537,4 +606,45 @@ func TestTruncated(t *testing.T) {
 			require.Fail(t, "cause", "after %d bytes: %v", n, cause)
 		}
 	}
+}
+
+// FuzzStream: whatever a client sends, in one piece or byte by byte, its connection ends, nothing panics, and nothing stays in flight.
+func FuzzStream(f *testing.F) {
+	f.Add(jsonFrame(`{"code":1,"opaque":2,"extFields":{"a":1}}`, 'x'), false)
+	f.Add(append(jsonFrame(`{"code":1,"flag":2}`), jsonFrame(`{"code":1,"flag":1}`)...), true)
+	f.Add([]byte{0, 0, 0, 25, 1, 0, 0, 21, 0, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false)
+	f.Add([]byte{0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0}, true)
+	o := DefaultServerOptions()
+	o.TLS.Mode = TLSPermissive
+	o.MaxFrameBytes = 1 << 20
+	o.MaxRequestBytes = 1 << 19
+	s, err := NewServer(echo, o)
+	require.NoError(f, err)
+	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(l) }()
+	f.Cleanup(func() {
+		require.NoError(f, s.Close())
+		require.ErrorIs(f, <-ended, ErrServerClosed)
+	})
+	f.Fuzz(func(t *testing.T, stream []byte, single bool) {
+		c := l.dial()
+		drained := make(chan struct{})
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			close(drained)
+		}()
+		var w io.Writer = c
+		if single && len(stream) < 1000 {
+			w = &byteConn{c}
+		}
+		_, _ = w.Write(stream) // an error: the server has closed
+		_ = c.Close()
+		<-drained
+		require.Eventually(t, func() bool {
+			st := s.Stats()
+			return st.Connections == 0 && st.InFlight == 0 && st.RequestBytes == 0 && st.ResponseBytes == 0
+		}, waitFor, 50*time.Microsecond)
+		require.Zero(t, s.Stats().Panics)
+	})
 }

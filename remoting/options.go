@@ -22,7 +22,8 @@ type Class struct {
 	// MaxWait is how long a request may wait for a worker; one that has waited longer is answered 2 with the remark
 	// [TIMEOUT_CLEAN_QUEUE]. Zero: as long as it takes.
 	MaxWait time.Duration
-	// RefuseOverBudget answers 2 with the remark [OVERLOAD] while the answers that wait to be written exceed ServerOptions.MaxResponseBytes.
+	// RefuseOverBudget answers 2 with the remark [OVERLOAD] while the answers that wait to be written exceed Limits.MaxResponseBytes, or those of
+	// the request's connection Limits.MaxConnResponseBytes. It is for classes with large answers.
 	RefuseOverBudget bool
 }
 
@@ -41,7 +42,8 @@ type Limits struct {
 	// MaxResponseBytes is how many bytes of answers may wait to be written, over all connections, before classes with RefuseOverBudget are
 	// refused. Default 256 MiB.
 	MaxResponseBytes int64
-	// MaxConnResponseBytes is how many bytes of answers may wait on one connection before it is not read from any more. Default 4 MiB.
+	// MaxConnResponseBytes is how many bytes of answers may wait on one connection before it is not read from any more, and classes with
+	// RefuseOverBudget are refused. Default 32 MiB, two of the largest answers.
 	MaxConnResponseBytes int64
 	// MaxCalls is how many calls to the peer of one connection may wait for their answers. Default 65,536.
 	MaxCalls int
@@ -55,7 +57,7 @@ func DefaultLimits() Limits {
 		FrameTimeout:         120 * time.Second,
 		MaxRequestBytes:      256 << 20,
 		MaxResponseBytes:     256 << 20,
-		MaxConnResponseBytes: 4 << 20,
+		MaxConnResponseBytes: 32 << 20,
 		MaxCalls:             1 << 16,
 	}
 }

@@ -114,6 +114,22 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
+// An answer that the socket's buffer takes a part of is written to its end by another goroutine.
+func TestPartialWrite(t *testing.T) {
+	body := pattern(3, 15<<20)
+	_, addr := serve(t, HandlerFunc(func(c *Conn, req *Command) {
+		held := c.Hold(req)
+		go held.Respond(&Command{Body: body})
+	}))
+	c := dial(t, addr)
+	for i := range 3 {
+		c.request(1, int32(i))
+		got := c.receive()
+		require.Equal(t, int32(i), got.Opaque)
+		require.True(t, bytes.Equal(body, got.Body))
+	}
+}
+
 // A file that is shorter than was announced cannot be answered any more: the connection ends.
 func TestPayloadOfShortFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")

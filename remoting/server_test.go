@@ -216,6 +216,24 @@ func TestHandlers(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Stats().InFlight == 0 }, waitFor, tick)
 }
 
+// In race builds the body of an answered request is overwritten, so that tests of handlers notice who still looks at it.
+func TestReleasedBodies(t *testing.T) {
+	bodies := make(chan []byte, 1)
+	_, addr := serve(t, HandlerFunc(func(c *Conn, req *Command) {
+		body := req.Body
+		c.Respond(req, &Command{Body: body})
+		bodies <- body
+	}))
+	c := dial(t, addr)
+	c.request(1, 1, func(req *Command) { req.Body = []byte("body") })
+	require.Equal(t, "body", string(c.receive().Body))
+	want := "body"
+	if raceBuild {
+		want = "\xdb\xdb\xdb\xdb"
+	}
+	require.Equal(t, want, string(<-bodies))
+}
+
 func TestClassOptions(t *testing.T) {
 	tests := []struct {
 		name    string
