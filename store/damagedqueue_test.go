@@ -5,9 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 )
 
@@ -71,4 +73,50 @@ func TestRecoverSetsRemnantsOfRocksDBAside(t *testing.T) {
 	damageQueues(t, root, o)
 	_, err = Recover(t.Context(), root, RecoverOptions{Options: &o})
 	require.Error(t, err)
+}
+
+// A file queue that is damaged while the store serves is built again: reads are refused by name, or answered from the other side, until it is whole.
+func TestFileQueueDamagedWhileServing(t *testing.T) {
+	needRocksDB(t)
+	harmFiles := func(t *testing.T, l Layout) {
+		f, err := os.OpenFile(filepath.Join(l.ConsumeQueueDir(), "T", "1", mappedfile.Name(1000)), os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt([]byte{0xff}, 408) // a negative size
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	both := combineOptions()
+	for name, o := range map[string]Options{"alone": viewOptions(StoreTypeFile), "beside RocksDB": both} {
+		t.Run(name, func(t *testing.T) {
+			root := filledStore(t, o, 1500)
+			s := openStore(t, root, o)
+			require.NoError(t, s.awaitViews(t.Context()))
+			harmFiles(t, NewLayout(root))
+			refused := 0
+			for _, k := range []cq.Key{{Topic: "T"}, {Topic: "T", QueueID: 1}, {Topic: "%LMQ%a"}, {Topic: "%LMQ%b0"}, {Topic: "%LMQ%b1"}} {
+				end := s.NextOffset(k.Topic, k.QueueID)
+				require.Positive(t, end)
+				res := new(GetResult)
+				for at := int64(0); at < end; {
+					err := s.Get(&GetRequest{Topic: k.Topic, QueueID: k.QueueID, Offset: at, MaxMessages: 100}, res)
+					if err != nil {
+						require.ErrorIs(t, err, ErrRebuilding)
+						refused++
+						require.Less(t, refused, 100, "%v", err)
+						require.Eventually(t, func() bool { return s.QueueReady(k) }, 20*time.Second, time.Millisecond)
+						continue
+					}
+					require.Equal(t, GetFound, res.Status, "%v at %d", k, at)
+					require.Equal(t, at, res.Messages[0].QueueOffset)
+					at = res.NextOffset
+				}
+				res.Release()
+				require.Equal(t, end, s.NextOffset(k.Topic, k.QueueID))
+			}
+			require.Positive(t, refused, "the damage was met")
+			require.NoError(t, s.awaitViews(t.Context()))
+			require.NoError(t, s.Close())
+			requireWhole(t, root, o)
+		})
+	}
 }

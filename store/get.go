@@ -53,7 +53,7 @@ const getBatch = 64
 //
 // A unit whose record is not there, or is not a message of the queue, is stepped over: the record has expired, or was lost and its place filled.
 //
-// The error is ErrClosed, ErrBatchQueue, ErrRebuilding (only of offsets that a queue which is being built again does not have yet), or that of a queue or log that cannot be read, with file or row. res then has no messages.
+// The error is ErrClosed, ErrBatchQueue, ErrRebuilding (only of offsets that a queue which is being built again does not have yet, and of one that was found to be damaged by this call), or that of a queue or log that cannot be read, with file or row. res then has no messages.
 //
 // Source: DefaultMessageStore.getMessage, 5.5.0.
 func (s *Store) Get(req *GetRequest, res *GetResult) error {
@@ -83,7 +83,7 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 	}
 	b, err := q.Bounds()
 	if err != nil {
-		return fmt.Errorf("get messages of %s: %w", q.Key(), s.closedOr(err))
+		return fmt.Errorf("get messages of %s: %w", q.Key(), s.foundDamaged(k, err))
 	}
 	if !ready && (req.Offset < b.Min || req.Offset >= b.Max) {
 		return fmt.Errorf("get messages of %s at offset %d: %w", k, req.Offset, ErrRebuilding)
@@ -107,7 +107,7 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 		if err != nil {
 			res.Release()
 			res.MinOffset, res.MaxOffset = b.Min, b.Max
-			return fmt.Errorf("get messages of %s: %w", q.Key(), s.closedOr(err))
+			return fmt.Errorf("get messages of %s: %w", q.Key(), s.foundDamaged(k, err))
 		}
 	}
 	return nil

@@ -17,12 +17,16 @@ func (v *queueView) mend(ctx context.Context, log *commitlog.Log) error {
 	v.mending.Lock()
 	defer v.mending.Unlock()
 	f := v.filler(v.queues, log)
-	f.from = v.mendFrom(log)
 	v.mu.Lock()
 	for k := range v.mu.broken {
 		f.keys[k] = false
 	}
+	err := v.dropDamagedLocked(ctx, f)
 	v.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	f.from = v.mendFrom(log)
 	if len(f.keys) == 0 {
 		return nil
 	}

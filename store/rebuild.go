@@ -190,6 +190,9 @@ func (v *views) runRebuild(ctx context.Context) error {
 	if err := v.follow.catchUp(ctx, r.to, step); err != nil {
 		return err
 	}
+	if err := v.keepEnds(ctx); err != nil {
+		return err
+	}
 	close(r.done)
 	v.s.logger.Info("consume queues are built", slog.String("view", v.view.name()), slog.Int64("bytes", r.to-r.from), slog.Duration("elapsed", time.Since(begin)),
 		slog.Int64("brokenQueues", v.view.brokenNow.Load()))

@@ -22,10 +22,11 @@ type sides struct {
 	v     *views
 	store *combine.Store
 
-	held   cq.Kind                // the side that is filled, "" for none. Constant once the store serves
-	hold   *rebuild               // what it lacks; its done is closed when it has been released
-	fill   atomic.Pointer[filler] // at work
-	failed atomic.Pointer[error]  // why the filling has ended
+	held     cq.Kind                // the side that is filled, "" for none. Constant once the store serves
+	lostKind cq.Kind                // the side that may have been lost before the store was opened, and is built again; "" for none. Constant
+	hold     *rebuild               // what it lacks; its done is closed when it has been released
+	fill     atomic.Pointer[filler] // at work
+	failed   atomic.Pointer[error]  // why the filling has ended
 
 	mending sync.Mutex
 	gaveUp  struct { // queues that differ after they were built again, or whose names a side refuses
@@ -76,6 +77,11 @@ func (d *sides) lost() bool {
 func (d *sides) plan(a *alignment) {
 	files, rocks := d.v.standing(d.side(cq.KindFile), a), d.v.standing(d.side(cq.KindRocks), a)
 	a.from = min(files, rocks)
+	for _, kind := range combinedKinds {
+		if !a.lost && d.side(kind).DispatchFrom() < 0 && d.side(otherKind(kind)).DispatchFrom() >= 0 {
+			d.lostKind = kind
+		}
+	}
 	switch far := d.v.s.rebuildBytes; {
 	case rocks-files > far || a.mark >= 0 && rocks > files:
 		a.from, a.side, a.behind = rocks, cq.KindFile, newRebuild(files, a.end)
@@ -83,6 +89,9 @@ func (d *sides) plan(a *alignment) {
 		a.from, a.side, a.behind = files, cq.KindRocks, newRebuild(rocks, a.end)
 	default:
 		a.online = a.mark >= 0
+	}
+	if a.behind != nil {
+		d.lostKind = a.side // or it was, before a rebuild that was cut off
 	}
 }
 

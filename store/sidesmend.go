@@ -34,6 +34,9 @@ func (d *sides) verify(ctx context.Context) {
 			d.v.s.logger.Error("a queue could not be compared with the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
 		}
 	}
+	if err := d.adoptLost(ctx); err != nil && ctx.Err() == nil {
+		d.v.s.logger.Error("queues of which the log has no record may be empty on one side", slog.String("kind", string(d.lostKind)), slog.Any("err", err))
+	}
 }
 
 // errHistory is why a queue is diverged that begins later than on the other side.

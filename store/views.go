@@ -34,6 +34,7 @@ type views struct {
 	checkpoint Checkpoint // as last written; guarded by flushing
 	noted      int64      // position of the queue offsets last written; guarded by flushing
 	notedFound int64      // queueOffsets.found of it; guarded by flushing
+	endsOwed   bool       // the note has ends that RocksDB has not got: until keepEnds
 	unmarked   bool       // the mark of the rebuild is gone; guarded by flushing
 
 	// durableTo is the physical offset below which every unit is durable, in queues that are whole: what the log may lose. 0 until the first flush.

@@ -167,10 +167,13 @@ func (v *views) align(ctx context.Context, a *alignment) error {
 	if err := v.loadBroken(a.lost); err != nil {
 		return err
 	}
+	if err := v.oweEnds(a); err != nil {
+		return err
+	}
 	mendLater := a.end-a.begin > v.s.rebuildBytes
 	learnFrom := int64(-1)
 	switch {
-	case v.learns() || v.view.brokenNow.Load() > 0 && mendLater: // from the log's beginning
+	case v.learns() || v.endsOwed || v.view.brokenNow.Load() > 0 && mendLater: // from the log's beginning
 	case a.online:
 		learnFrom = a.from // RocksDB knows of what is below
 	default:
@@ -205,6 +208,9 @@ func (v *views) align(ctx context.Context, a *alignment) error {
 		if err := v.follow.catchUp(ctx, a.end, v.catchingUp(ctx, a.from, a.end)); err != nil {
 			return fmt.Errorf("bring consume queues up to the log: %w", err)
 		}
+	}
+	if err := v.keepEnds(ctx); err != nil {
+		return err
 	}
 	if mendLater && !v.s.waits {
 		return nil // onBroken was told
@@ -392,6 +398,9 @@ func (s *Store) loadOffsets(v *views) error {
 			return next, nil
 		}
 		b, err := q.Bounds()
+		if m, ok := q.(interface{ Max() int64 }); ok && err != nil {
+			next = max(next, m.Max()) // a row of RocksDB that can be read when its units cannot
+		}
 		if err != nil && next > 0 {
 			return next, nil // it is being built again
 		}

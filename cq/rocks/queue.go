@@ -26,6 +26,12 @@ func (q *queue) Where(queueOffset int64) string {
 	return fmt.Sprintf("%s (unit %s slot %d)", q.s.dir, q.key, queueOffset)
 }
 
+// Max returns the max of the queue, which is known even where its units cannot be read; 0 for one that has gone.
+func (q *queue) Max() int64 {
+	e, _, _ := q.end()
+	return e.max
+}
+
 // end returns what is known of the queue, zero when it has gone, and the epoch of that.
 func (q *queue) end() (e end, epoch int64, err error) {
 	q.s.mu.RLock()
