@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandemq/tandemmq/broker/clients"
@@ -22,8 +23,9 @@ import (
 
 // Broker serves one store. See the package comment for its parts and goroutines.
 type Broker struct {
-	o   Options
-	log *slog.Logger
+	o       Options // as the broker was opened; what is tagged live is read off live()
+	current atomic.Pointer[Options]
+	log     *slog.Logger
 
 	store   *store.Store
 	topics  *meta.Topics
@@ -65,6 +67,7 @@ func Open(o Options) (b *Broker, err error) {
 		return nil, err
 	}
 	b = &Broker{o: o, log: o.Logger, clients: clients.NewRegistry(), locks: clients.NewLocks(), ids: newUniqueIDs()}
+	b.current.Store(&o)
 	b.results.New = func() any { return new(store.GetResult) }
 	b.sends.New = func() any { return new(sending) }
 	b.pulls.New = b.newPulled
@@ -94,7 +97,7 @@ func Open(o Options) (b *Broker, err error) {
 func (b *Broker) openMeta(dir string) (err error) {
 	b.topics, err = meta.OpenTopics(dir, meta.TopicsOptions{
 		System: meta.SystemTopics(b.o.BrokerClusterName, b.o.BrokerName, meta.SystemTopicOptions{
-			AutoCreate: b.o.AutoCreateTopicEnable, ClusterTopic: b.o.ClusterTopicEnable, BrokerTopic: b.o.BrokerTopicEnable, Trace: b.o.TraceTopicEnable,
+			AutoCreate: b.o.AutoCreateTopicEnable, ClusterTopic: b.o.ClusterTopicEnable, BrokerTopic: b.o.BrokerTopicEnable, Trace: b.o.TraceTopicEnable, // at the start
 			DelayLevels: int32(b.levels.Max()),
 		}),
 		OnChange: b.topicsChanged,
@@ -103,7 +106,7 @@ func (b *Broker) openMeta(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	b.groups, err = meta.OpenGroups(dir, meta.GroupsOptions{AutoCreate: func() bool { return b.o.AutoCreateSubscriptionGroup }, Logger: b.log})
+	b.groups, err = meta.OpenGroups(dir, meta.GroupsOptions{AutoCreate: func() bool { return b.live().AutoCreateSubscriptionGroup }, Logger: b.log})
 	if err != nil {
 		return err
 	}
@@ -171,6 +174,9 @@ func (b *Broker) Start() error {
 func (b *Broker) service(f func(ctx context.Context)) {
 	b.services.Go(func() { f(b.ctx) })
 }
+
+// live are the options as they are now: those that a running broker takes over (admin_config.go) are read here and nowhere else. Not to be changed.
+func (b *Broker) live() *Options { return b.current.Load() }
 
 // Addr is what clients are told to connect to. Known after Start.
 func (b *Broker) Addr() netip.AddrPort { return b.announced }

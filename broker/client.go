@@ -89,7 +89,7 @@ func (b *Broker) ensureRetryTopic(g *meta.Group, subscriptions []clients.Subscri
 
 // notify tells all members of the groups that there are others than before, so that they share the queues anew.
 func (b *Broker) notify(groups []string) {
-	if !b.o.NotifyConsumerIdsChangedEnable {
+	if !b.live().NotifyConsumerIdsChangedEnable {
 		return
 	}
 	for _, name := range groups {
@@ -172,7 +172,7 @@ func (b *Broker) checkClientConfig(c *remoting.Conn, req *remoting.Command) {
 
 // checkFilter tells why a subscription by properties cannot be served; nil if it can.
 func (b *Broker) checkFilter(expressionType, expression string) error {
-	if !b.o.EnablePropertyFilter {
+	if !b.live().EnablePropertyFilter {
 		return remoting.Errorf(remoting.SystemError, "the broker does not filter by %s: enablePropertyFilter is false", expressionType)
 	}
 	if _, err := filter.Compile(expressionType, expression, filter.Options{}); err != nil {

@@ -119,8 +119,8 @@ func (b *Broker) pull(c *remoting.Conn, req *remoting.Command) {
 	}
 	if flags&pullSuspend != 0 && suspend > 0 {
 		p.suspend = time.Duration(suspend) * time.Millisecond
-		if !b.o.LongPollingEnable {
-			p.suspend = b.o.ShortPollingTimeMills
+		if !b.live().LongPollingEnable {
+			p.suspend = b.live().ShortPollingTimeMills
 		}
 	}
 	b.answerPull(&p, c, req)
@@ -128,10 +128,10 @@ func (b *Broker) pull(c *remoting.Conn, req *remoting.Command) {
 
 // checkPull refuses what may not be read. The error is the answer, and forbidden its reason where that has a number.
 func (b *Broker) checkPull(p *pull, code int32) (forbidden int, err error) {
-	if b.o.BrokerPermission&meta.PermRead == 0 {
-		return forbiddenBroker, remoting.Errorf(remoting.NoPermission, "the broker %s may not be read: brokerPermission is %d", b.o.BrokerName, b.o.BrokerPermission)
+	if b.live().BrokerPermission&meta.PermRead == 0 {
+		return forbiddenBroker, remoting.Errorf(remoting.NoPermission, "the broker %s may not be read: brokerPermission is %d", b.o.BrokerName, b.live().BrokerPermission)
 	}
-	if code == remoting.LitePullMessage && !b.o.LitePullMessageEnable {
+	if code == remoting.LitePullMessage && !b.live().LitePullMessageEnable {
 		return forbiddenBroker, remoting.Errorf(remoting.NoPermission, "the broker %s serves no lite pulls: litePullMessageEnable is false", b.o.BrokerName)
 	}
 	g, ok, err := b.groupFor(p.group)
@@ -168,7 +168,7 @@ func (b *Broker) groupFor(name string) (meta.Group, bool, error) {
 // subscriptionOf finds what the pull filters by: what it says itself, or what the group's members said last.
 func (b *Broker) subscriptionOf(p *pull, flags int32, version int64, text, kind string) (forbidden int, err error) {
 	if flags&pullSubscription != 0 {
-		if kind != filter.TypeTag && !b.o.EnablePropertyFilter {
+		if kind != filter.TypeTag && !b.live().EnablePropertyFilter {
 			return 0, remoting.Errorf(remoting.SystemError, "the broker does not filter by %s: enablePropertyFilter is false", kind)
 		}
 		if p.filter = b.filters.get(strings.Clone(kind), strings.Clone(text)); p.filter.err != nil {
@@ -188,7 +188,7 @@ func (b *Broker) subscriptionOf(p *pull, flags int32, version int64, text, kind 
 		return 0, remoting.Errorf(remoting.SubscriptionNotExist, "group %s does not subscribe to %s", p.group, p.topic)
 	case int64(s.Version) < version:
 		return 0, remoting.Errorf(remoting.SubscriptionNotLatest, "subscription of group %s to %s is of version %d, and the pull of %d", p.group, p.topic, s.Version, version)
-	case s.ExpressionType != filter.TypeTag && !b.o.EnablePropertyFilter:
+	case s.ExpressionType != filter.TypeTag && !b.live().EnablePropertyFilter:
 		return 0, remoting.Errorf(remoting.SystemError, "the broker does not filter by %s: enablePropertyFilter is false", s.ExpressionType)
 	}
 	if p.filter = b.filters.get(s.ExpressionType, s.Expression); p.filter.err != nil {

@@ -81,8 +81,8 @@ func (b *Broker) registerTopics(ctx context.Context, table map[string]meta.Topic
 		return nil
 	}
 	for name, t := range table {
-		if b.o.BrokerPermission&(meta.PermRead|meta.PermWrite) != meta.PermRead|meta.PermWrite {
-			t.Perm &= b.o.BrokerPermission | meta.PermInherit
+		if b.live().BrokerPermission&(meta.PermRead|meta.PermWrite) != meta.PermRead|meta.PermWrite {
+			t.Perm &= b.live().BrokerPermission | meta.PermInherit
 			table[name] = t
 		}
 	}
@@ -98,7 +98,7 @@ func (b *Broker) registerTopics(ctx context.Context, table map[string]meta.Topic
 
 // nameServers are those of the options, and the embedded one.
 func (b *Broker) nameServers() []string {
-	servers := b.o.NameServers()
+	servers := b.live().NameServers()
 	if b.embedded != nil {
 		servers = append(servers, b.embeddedAddr.String())
 	}

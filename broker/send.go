@@ -136,7 +136,7 @@ func (b *Broker) refuseSend(c *remoting.Conn, req *remoting.Command, err error) 
 	if errors.As(err, &re) {
 		resp.Code, resp.Remark = re.Code, re.Remark
 	}
-	resp.Ext = remoting.Ext{{Key: propRegion, Value: b.o.RegionID}, {Key: propTrace, Value: strconv.FormatBool(b.o.TraceOn)}}
+	resp.Ext = remoting.Ext{{Key: propRegion, Value: b.o.RegionID}, {Key: propTrace, Value: strconv.FormatBool(b.live().TraceOn)}}
 	c.Respond(req, &resp)
 }
 
@@ -148,8 +148,8 @@ func (b *Broker) checkSend(s *sending) error {
 	case meta.SendForbidden(s.topic):
 		return remoting.Errorf(remoting.NoPermission, "topic %s is the broker's own", s.topic)
 	}
-	if b.o.BrokerPermission&meta.PermWrite == 0 {
-		return remoting.Errorf(remoting.NoPermission, "the broker %s may not be written to: brokerPermission is %d", b.o.BrokerName, b.o.BrokerPermission)
+	if b.live().BrokerPermission&meta.PermWrite == 0 {
+		return remoting.Errorf(remoting.NoPermission, "the broker %s may not be written to: brokerPermission is %d", b.o.BrokerName, b.live().BrokerPermission)
 	}
 	t, err := b.topicForSend(s)
 	if err != nil {
@@ -174,7 +174,7 @@ func (b *Broker) topicForSend(s *sending) (meta.Topic, error) {
 	if strings.HasPrefix(s.topic, meta.RetryPrefix) {
 		return b.topics.Ensure(meta.NewTopic(strings.Clone(s.topic), 1, meta.PermRead|meta.PermWrite))
 	}
-	if b.o.AutoCreateTopicEnable {
+	if b.live().AutoCreateTopicEnable {
 		t, ok, err := b.topics.CreateForSend(strings.Clone(s.topic), s.template, s.templateQueues)
 		if err != nil || ok {
 			return t, err
@@ -201,12 +201,12 @@ func (b *Broker) complete(s *sending, c *remoting.Conn, version int32) error {
 	if s.uniq == "" {
 		s.uniq = b.ids.next(b.storeHost)
 	}
-	s.set([]string{propPopCheck}, message.PropertyUniqKey, s.uniq, propRegion, b.o.RegionID, propTrace, strconv.FormatBool(b.o.TraceOn), message.PropertyCluster, b.o.BrokerClusterName)
+	s.set([]string{propPopCheck}, message.PropertyUniqKey, s.uniq, propRegion, b.o.RegionID, propTrace, strconv.FormatBool(b.live().TraceOn), message.PropertyCluster, b.o.BrokerClusterName)
 	delay, _ := strconv.ParseInt(s.property(message.PropertyDelay), 10, 32)
 	s.delay = int32(delay)
 	s.half = s.property(propTransaction) == "true" && (s.reconsumed == 0 || s.delay == 0)
 	switch {
-	case s.half && b.o.RejectTransactionMessage:
+	case s.half && b.live().RejectTransactionMessage:
 		return remoting.Errorf(remoting.NoPermission, "the broker %s takes no prepared messages: rejectTransactionMessage is true", b.o.BrokerName)
 	case s.half:
 		s.toHalf()
@@ -302,7 +302,7 @@ func codeOf(status store.PutStatus) int32 {
 func (b *Broker) answerSend(c *remoting.Conn, req *remoting.Command, s *sending, r *store.PutResult, err error) {
 	resp := &s.resp
 	resp.Code = codeOf(r.Status)
-	resp.Ext = append(remoting.Ext(s.ext[:0]), remoting.Field{Key: propRegion, Value: b.o.RegionID}, remoting.Field{Key: propTrace, Value: strconv.FormatBool(b.o.TraceOn)})
+	resp.Ext = append(remoting.Ext(s.ext[:0]), remoting.Field{Key: propRegion, Value: b.o.RegionID}, remoting.Field{Key: propTrace, Value: strconv.FormatBool(b.live().TraceOn)})
 	if err != nil {
 		resp.Remark = err.Error()
 	}

@@ -24,7 +24,7 @@ import (
 // Source: QueueOffsetOperator, TopicQueueLock, 5.5.0.
 type offsetTable struct {
 	*locks.Striped
-	rows []map[queueKey]*int64 // of each stripe: the next offset of a queue, above 0
+	rows []map[queueKey]*int64 // of each stripe: the next offset of a queue; 0 of one that was deleted
 	// load returns the next offset of a queue that has no row yet, 0 for one that does not exist. nil: there is none without a row.
 	load  func(topic string, id int32) (int64, error)
 	light atomic.Int64 // light queues in the table, and those that running puts have announced

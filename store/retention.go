@@ -335,6 +335,9 @@ func (r *retention) kickTrim() {
 	}
 }
 
+// TrimSoon has the queues and the index give back what they keep of records that are gone from the log, soon, beside what goes on.
+func (s *Store) TrimSoon() { s.retention.kickTrim() }
+
 // trim gives back what the views keep of records that have gone. It is tried again at the next run when something fails.
 func (r *retention) trim(ctx context.Context) {
 	r.trimming.Lock()
