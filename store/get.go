@@ -51,9 +51,10 @@ const getBatch = 64
 // The work of a call is bounded, whatever a filter refuses: NextOffset says where to go on, and is always in [MinOffset, MaxOffset] unless the store is
 // a SLAVE.
 //
-// A unit whose record is not there, or is not a message of the queue, is stepped over: the record has expired, or was lost and its place filled.
+// A unit whose record is not there, or is not a message of the queue, is stepped over: the record has expired, or was lost and its place filled. In a combined store the other
+// side's unit is looked at first. A slot without a unit is stepped over only when the log has no record for it either (holes.go).
 //
-// The error is ErrClosed, ErrBatchQueue, ErrRebuilding (only of offsets that a queue which is being built again does not have yet, and of one that was found to be damaged by this call), or that of a queue or log that cannot be read, with file or row. res then has no messages.
+// The error is ErrClosed, ErrBatchQueue, ErrRebuilding (only of offsets that a queue which is being built again, or has to be, does not have yet), or that of a queue or log that cannot be read, with file or row. res then has no messages.
 //
 // Source: DefaultMessageStore.getMessage, 5.5.0.
 func (s *Store) Get(req *GetRequest, res *GetResult) error {
@@ -151,6 +152,7 @@ type getter struct {
 	limit   int64 // of units to look at
 	scanned int64 // units looked at
 	last    int64 // physical offset of the last unit looked at, 0 for none
+	judged  int64 // the slot for which the other side was asked last, plus 1
 	record  message.Record
 }
 
@@ -203,10 +205,22 @@ func (g *getter) scanTo(end int64) error {
 				return nil
 			}
 			n = 0
+		case errors.Is(err, cq.ErrCorrupt):
+			n = 0
 		case err != nil:
 			return err
 		}
-		if n == 0 { // a hole
+		if n == 0 {
+			again, err := g.hole(err)
+			switch {
+			case again:
+				continue
+			case errors.Is(err, ErrRebuilding) && res.NextOffset > g.req.Offset: // what was found before it is not held back
+				g.scanned = g.limit
+				return nil
+			case err != nil:
+				return err
+			}
 			g.scanned++
 			res.NextOffset++
 			continue
@@ -216,6 +230,32 @@ func (g *getter) scanTo(end int64) error {
 		}
 	}
 	return nil
+}
+
+// hole says what becomes of the slot at res.NextOffset, which has no unit: see views.hole. One that has expired meanwhile is stepped over.
+func (g *getter) hole(why error) (again bool, err error) {
+	if !errors.Is(why, cq.ErrCorrupt) {
+		why = nil
+	}
+	slot := g.res.NextOffset
+	if b, err := g.queue.Bounds(); err == nil && slot < b.Min {
+		return false, nil
+	}
+	if g.judged == slot+1 {
+		return false, why
+	}
+	g.judged = slot + 1
+	return g.s.views.hole(g.queue.Key(), slot, why)
+}
+
+// otherwise tells whether the other side of a combined store has another unit in a slot, by the log the right one, and is read from now on.
+func (g *getter) otherwise(slot int64) bool {
+	d := g.s.views.sides
+	if d == nil || g.judged == slot+1 {
+		return false
+	}
+	g.judged = slot + 1
+	return d.judge(g.queue.Key(), slot) == decided
 }
 
 // wanted is how many messages are still to come.
@@ -246,10 +286,18 @@ func (g *getter) take(units []cq.Unit) (full bool, err error) {
 			if !errors.As(err, &gone) {
 				return true, err
 			}
+			if u.PhyOffset >= gone.Min && g.otherwise(slot) {
+				res.NextOffset = slot
+				return false, nil
+			}
 			g.nothing(GetMessageWasRemoving)
 			continue
 		}
 		if !g.ours(b, u) {
+			if g.otherwise(slot) {
+				res.NextOffset = slot
+				return false, nil
+			}
 			g.s.strayUnits.Add(1)
 			g.nothing(GetMessageWasRemoving)
 			continue

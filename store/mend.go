@@ -85,6 +85,7 @@ func (v *queueView) mendedLocked(f *filler) error {
 			continue
 		}
 		queue, there := v.queues.Queue(k)
+		v.noteFilledLocked(k)
 		if q := v.mu.known[k]; !found && q != nil {
 			q.gone = !there
 		}

@@ -62,7 +62,9 @@ type queueView struct {
 	}
 	saveBroken func(mended map[cq.Key]int64) error // writes down which queues are broken, and how far they are mended; nil: nobody asks
 	saveAtOnce bool                                // before the next delivery: what is broken is not found out again
+	changed    atomic.Bool                         // saveBroken has to be told for another reason than mu.broken
 	filling    atomic.Pointer[filler]              // the mending under way
+	elsewhere  func(k cq.Key) bool                 // tells queues that others fill meanwhile, so that one that is not there is not lost; nil: there are none
 	mending    sync.Mutex                          // one at a time; before mu
 	onBroken   func()                              // told that there are broken queues; nil: nobody
 
@@ -84,6 +86,7 @@ type queueState struct {
 	jump     int64 // the slot behind a record that was taken for next, since so many cannot have been lost before it
 	began    int64 // the slot, plus 1, of its first record in a log from which all queues are built; 0 otherwise
 	begins   int64 // the first slot of a file queue below which the log was found to have no record, plus 1; 0: nobody has looked
+	filled   int64 // slots below were built from the log since the store was opened; 0: none
 	checked  bool  // the store of queues was seen to have it, up to there
 	seen     bool  // next is that of what was dispatched last
 	gone     bool  // neither the log nor the store of queues has anything of it any more
@@ -225,6 +228,11 @@ func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
 	b := added.(*queueBatch)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.changed.Load() {
+		if err := v.saveBrokenLocked(); err != nil {
+			return err
+		}
+	}
 	v.noteUnitlessLocked(b)
 	b.entries = v.lookLocked(b.entries)
 	batch := v.wholeLocked(b.entries)
@@ -249,7 +257,7 @@ func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
 	b.entries = b.entries[:0]
 	failpoint.Hit(failpoint.QueuesAppended)
 	v.mu.delivered, v.mu.last = end, b.added
-	if v.saveAtOnce {
+	if v.saveAtOnce || v.changed.Load() {
 		if err := v.saveBrokenLocked(); err != nil {
 			return err
 		}
@@ -283,7 +291,7 @@ func (v *queueView) lookLocked(batch []cq.Entry) []cq.Entry {
 			v.breakLocked(e.Key, errBeginning)
 			q.began = 0
 		}
-		if !q.checked {
+		if !q.checked && (v.elsewhere == nil || !v.elsewhere(e.Key)) {
 			if _, ok := v.queues.Queue(e.Key); !ok && !v.barLocked(e.Key, checkName(v.queues, e.Key)) && e.QueueOffset > 0 {
 				if e.Unit.PhyOffset >= v.freshBelow {
 					v.breakLocked(e.Key, errLost)
@@ -460,7 +468,7 @@ func (v *queueView) breakLocked(k cq.Key, err error) {
 
 // saveBrokenLocked writes down which queues are broken, if that has changed.
 func (v *queueView) saveBrokenLocked() error {
-	if v.mu.saved || v.saveBroken == nil {
+	if changed := v.changed.Swap(false); v.mu.saved && !changed || v.saveBroken == nil {
 		return nil
 	}
 	mended := make(map[cq.Key]int64, len(v.mu.broken))
@@ -468,10 +476,22 @@ func (v *queueView) saveBrokenLocked() error {
 		mended[k] = v.mu.mended[k]
 	}
 	if err := v.saveBroken(mended); err != nil {
+		v.mu.saved = false
+		v.changed.Store(true)
 		return fmt.Errorf("note broken queues: %w", err)
 	}
 	v.mu.saved = true
 	return nil
+}
+
+// saveChanged is saveBrokenLocked where that has to be done at once.
+func (v *queueView) saveChanged() error {
+	if !v.changed.Load() {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.saveBrokenLocked()
 }
 
 // wholeLocked leaves out what belongs to broken queues, and to those whose names are refused. It keeps batch as it is.

@@ -28,6 +28,8 @@ type sides struct {
 	fill     atomic.Pointer[filler] // at work
 	failed   atomic.Pointer[error]  // why the filling has ended
 
+	comparison comparison
+
 	mending sync.Mutex
 	gaveUp  struct { // queues that differ after they were built again, or whose names a side refuses
 		sync.Mutex
@@ -51,7 +53,12 @@ func openSides(v *views, minPhy int64) (_ *sides, err error) {
 	d := &sides{v: v}
 	d.store, err = combine.New(f, r, combine.Options{
 		Preferred: preferred, Authority: authority, LightInRocks: !v.s.filesHaveLight(), Logger: v.s.o.Logger,
-		OnDiverged: func(combine.Divergence) { v.kickMending() },
+		OnDiverged: func(one combine.Divergence) {
+			if one.Side == cq.KindRocks && v.view != nil { // the row that says how far RocksDB is does not wait for single queues
+				v.view.changed.Store(true)
+			}
+			v.kickMending()
+		},
 	})
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), r.Close())
@@ -208,6 +215,12 @@ func (d *sides) next(k cq.Key, next int64) (int64, error) {
 	return next, errors.Join(errs...)
 }
 
+// fills tells whether the one side that has a queue is held.
+func (d *sides) fills(k cq.Key) bool {
+	kinds := d.responsible(k)
+	return len(kinds) == 1 && d.store.Held(kinds[0])
+}
+
 // lacks says what that side lacks: nil when it has what dispatch has delivered. It is nil for a store of queues that is not combined.
 func (d *sides) lacks(kind cq.Kind) error {
 	if d == nil || kind == "" {
@@ -298,6 +311,7 @@ func (d *sides) marks(m map[string]ViewMark, both ViewMark) {
 		} else if why := d.failed.Load(); why != nil && kind == d.held {
 			mark.Failure = (*why).Error()
 		}
+		mark.Comparing = d.comparison.progress()
 		m[string(kind)+" queues"] = mark
 	}
 }

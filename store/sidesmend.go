@@ -153,14 +153,9 @@ func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error
 	for _, k := range keys {
 		f.keys[k] = false
 	}
-	v.mu.Lock()
-	for _, k := range keys {
-		if err := d.drop(ctx, kind, k); err != nil {
-			v.mu.Unlock()
-			return err
-		}
+	if err := d.dropAll(ctx, kind, keys); err != nil {
+		return err
 	}
-	v.mu.Unlock()
 	at := int64(0)
 	f.done = func() error { // called with nothing being appended
 		at = v.mu.delivered
@@ -200,6 +195,12 @@ func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error
 		}
 	}
 	rest.done = func() error {
+		if kind == cq.KindRocks { // what is durable by then is noted before the row says more
+			if err := target.Flush(ctx); err != nil {
+				return err
+			}
+			v.changed.Store(true)
+		}
 		for k := range rest.keys {
 			d.store.Heal(kind, k)
 		}
@@ -213,6 +214,22 @@ func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error
 	}
 	d.v.s.logger.Info("queues are whole again on one side", slog.String("kind", string(kind)), slog.Int("queues", len(rest.keys)), slog.Int("differ", len(keys)-len(rest.keys)),
 		slog.Int64("units", f.added+rest.added))
+	return nil
+}
+
+// dropAll drops queues on one side, having noted that they lack everything there.
+func (d *sides) dropAll(ctx context.Context, kind cq.Kind, keys []cq.Key) error {
+	v := d.v.view
+	v.mu.Lock() // nothing is appended
+	defer v.mu.Unlock()
+	if err := v.saveBrokenLocked(); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := d.drop(ctx, kind, k); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

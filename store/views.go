@@ -24,6 +24,8 @@ type views struct {
 	sides      *sides          // of a combined store; nil: there is one store of queues
 	starts     []viewStart
 
+	rocksBroken []brokenQueue // noted of a RocksDB that is not open
+
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	broken  chan struct{} // there are queues to mend
@@ -92,6 +94,9 @@ func (v *views) start() {
 		if err := v.view.verifyBeginnings(ctx, v.s.writer.Log()); err != nil && ctx.Err() == nil {
 			v.s.logger.Error("whether queues have lost their beginnings is not known", slog.Any("err", err))
 		}
+		if v.sides != nil {
+			v.sides.compare(ctx)
+		}
 	})
 	v.running.Go(func() { v.flushNowAndThen(ctx) })
 }
@@ -151,6 +156,12 @@ func (v *views) flush(ctx context.Context) error {
 	rebuilding := v.rebuild != nil && from < v.rebuild.to
 	if rebuilding {
 		note = nil // the one there is counts more of the log
+	}
+	if err := v.view.saveChanged(); err != nil {
+		if !diskFull(err) {
+			return err
+		}
+		v.s.logger.Warn("which queues are broken is not noted", slog.Any("err", err))
 	}
 	if err := v.s.writer.Flush(); err != nil { // no unit is durable before its record
 		return err

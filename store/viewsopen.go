@@ -47,11 +47,19 @@ func (s *Store) openViews(unclean bool) (err error) {
 	v.view.lightOffsets = s.o.EnableLmq
 	v.view.onBroken = v.kickMending
 	v.view.onNew, v.view.onMended = s.arrivals.note, s.arrivals.noteQueue
+	if v.sides != nil {
+		v.view.elsewhere = v.sides.fills
+	}
 	if damaged != nil {
 		v.breakDamaged(damaged)
 	}
 	if err := v.align(ctx, v.plan(s.writer.Log(), unclean, end)); err != nil {
 		return err
+	}
+	if v.sides != nil {
+		if err := v.sides.loadComparison(unclean); err != nil {
+			return err
+		}
 	}
 	if err := s.loadOffsets(v); err != nil {
 		return err

@@ -31,7 +31,9 @@ type ViewMark struct {
 	Differ int `json:"differ,omitempty"`
 	// Rebuilding is there while the view is built again, from more of the log than Open waits for, or some of its queues are (Broken).
 	Rebuilding *Rebuilding `json:"rebuilding,omitempty"`
-	Failure    string      `json:"failure,omitempty"` // why dispatch has stopped
+	// Comparing is there on both sides of a combined store while their units are compared after a stop that was not in order, or that has still to be gone on with.
+	Comparing *Comparing `json:"comparing,omitempty"`
+	Failure   string     `json:"failure,omitempty"` // why dispatch has stopped
 }
 
 // Watermarks returns how far everything has come. Each value was true at some moment during the call.

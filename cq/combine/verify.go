@@ -2,6 +2,7 @@ package combine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -68,8 +69,16 @@ const verifyUnits = 512
 // accepted has become readable; the units, up to what was there then, while Append goes on. Times are not compared, as files have none. What expires
 // meanwhile is passed over.
 //
+// A slot that holds an impossible unit counts as one without a unit.
+//
 // The error is that of a side that cannot be read, or of ctx; the Verdict then holds what was found before.
 func (s *Store) Verify(ctx context.Context, k cq.Key, level Level) (Verdict, error) {
+	return s.VerifyPaced(ctx, k, level, ctx.Err)
+}
+
+// VerifyPaced is Verify for who has time: pace is called before the first units are compared and then after every few hundred of each side, without a lock held; an error
+// of it ends the comparison and is returned.
+func (s *Store) VerifyPaced(ctx context.Context, k cq.Key, level Level, pace func() error) (Verdict, error) {
 	v := Verdict{Key: k, Kinds: [2]cq.Kind{s.sides[0].kind, s.sides[1].kind}}
 	if v.Alone = s.alone(k) != nil; v.Alone {
 		return v, nil
@@ -78,7 +87,7 @@ func (s *Store) Verify(ctx context.Context, k cq.Key, level Level) (Verdict, err
 	if err != nil || level == Counts || !v.Present[0] || !v.Present[1] {
 		return v, err
 	}
-	return v, verifyRange(ctx, &v, queues)
+	return v, verifyRange(&v, queues, pace)
 }
 
 func (s *Store) verifyBounds(ctx context.Context, v *Verdict) (queues [2]cq.Queue, err error) {
@@ -142,7 +151,10 @@ type stream struct {
 func (r *stream) unit(slot, end int64) (cq.Unit, bool, error) {
 	if slot >= r.from+r.count {
 		n, err := r.q.Read(slot, r.buf[:min(verifyUnits, end-slot)])
-		if err != nil {
+		switch {
+		case errors.Is(err, cq.ErrCorrupt): // of this slot: those before it are read without it
+			n = 0
+		case err != nil:
 			return cq.Unit{}, false, err
 		}
 		r.from, r.count = slot, int64(n)
@@ -153,11 +165,13 @@ func (r *stream) unit(slot, end int64) (cq.Unit, bool, error) {
 	return r.buf[slot-r.from], true, nil
 }
 
-func verifyRange(ctx context.Context, v *Verdict, queues [2]cq.Queue) error {
+func verifyRange(v *Verdict, queues [2]cq.Queue, pace func() error) error {
 	sides := [2]stream{{q: queues[0]}, {q: queues[1]}}
 	for slot := v.From; slot < v.To; slot++ {
-		if slot%verifyUnits == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if (slot-v.From)%verifyUnits == 0 {
+			if err := pace(); err != nil {
+				return err
+			}
 		}
 		d := Difference{What: "missing unit", QueueOffset: slot}
 		var has [2]bool

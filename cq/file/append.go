@@ -39,8 +39,8 @@ type piece struct {
 // One departure from the rule for gaps: a queue that holds nothing but pre-blank may begin at any later slot of the file
 // it ends in. That is what a crash leaves of a queue that was about to begin, and nothing is lost by it.
 //
-// One from the rule for repeats: a slot of which a crash left zeros, wholly or on one side of a disk sector's border, is written anew. What is on
-// disk is no unit of another record then.
+// One from the rule for repeats: a slot of which a crash left zeros, wholly or on one side of a disk sector's border, is written anew, and so is one that holds an
+// impossible unit. What is on disk is no unit of another record then.
 //
 // A *cq.QueueError tells that a queue has no possible name on this filesystem, a *cq.EntryError among others that a unit cannot be told from free or
 // filler. A full disk is not sticky either; behind the entry of a failed write further units may be stored, which a later try finds as repeats.

@@ -237,7 +237,7 @@ func (q *queue) repeatLocked(e *cq.Entry) error {
 	}
 	var b [unitBytes]byte
 	putUnit(b[:], e.Unit)
-	if !torn(raw[:], b[:], at) {
+	if valid(u) && !torn(raw[:], b[:], at) {
 		return &cq.ConflictError{Key: q.key, QueueOffset: e.QueueOffset, Stored: u, New: e.Unit}
 	}
 	if err := q.writeLocked(b[:], e.QueueOffset); err != nil {

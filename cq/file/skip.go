@@ -59,3 +59,19 @@ func (q *queue) skipLocked(ctx context.Context, to int64) error {
 	}
 	return nil
 }
+
+// Keeps tells whether a slot of a queue holds filler: the queue says itself that there is no unit, as the log has lost the record or the queue began behind. It is false where something
+// that should be there is not, and for what cannot be read.
+func (s *Store) Keeps(k cq.Key, slot int64) bool {
+	q, ok := s.find(k)
+	if !ok {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.closed.Load() || q.openFilesLocked() != nil {
+		return false
+	}
+	u, err := q.unitLocked(slot)
+	return err == nil && filler(u)
+}

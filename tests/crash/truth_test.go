@@ -1,10 +1,13 @@
 package crash
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,8 +187,9 @@ func (tr *truth) agreeUnits(t *testing.T, have cq.Queue, s *slots, from, below i
 }
 
 // requireClaims requires of a store that nobody has recovered yet: what its checkpoint says to be in the queues is there, and no more is said than the log
-// has. It returns how far the checkpoint goes.
+// has. What is noted as broken is claimed of no queue. It returns how far the checkpoint goes.
 func requireClaims(t *testing.T, root string, m viewMode, what string) int64 {
+	broken := notedBroken(t, root)
 	c, err := store.ReadCheckpoint(store.NewLayout(root).CheckpointPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0
@@ -210,7 +214,7 @@ func requireClaims(t *testing.T, root string, m viewMode, what string) int64 {
 			below = max(below, v.Queues.DispatchFrom())
 		}
 		for q, s := range tr.queues {
-			if s.units[0].PhyOffset >= below || !m.has(kind, q) {
+			if s.units[0].PhyOffset >= below || !m.has(kind, q) || broken[q][""] || broken[q][string(kind)] {
 				continue
 			}
 			have, ok := v.Queues.Queue(cq.Key{Topic: q.Topic, QueueID: q.ID})
@@ -222,4 +226,30 @@ func requireClaims(t *testing.T, root string, m viewMode, what string) int64 {
 		require.NoError(t, v.Close())
 	}
 	return c.LogicsPhysicalOffset
+}
+
+// notedBroken returns the queues that are noted to lack units, each with the sides, "" for all.
+func notedBroken(t *testing.T, root string) map[queue]map[string]bool {
+	b, err := os.ReadFile(filepath.Join(root, "tandemmq", "broken-queues.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	require.NoError(t, err)
+	var file struct {
+		Queues []struct {
+			Topic   string
+			QueueID int32
+			Side    string
+		}
+	}
+	require.NoError(t, json.Unmarshal(b, &file))
+	noted := make(map[queue]map[string]bool)
+	for _, q := range file.Queues {
+		k := queue{q.Topic, q.QueueID}
+		if noted[k] == nil {
+			noted[k] = make(map[string]bool)
+		}
+		noted[k][q.Side] = true
+	}
+	return noted
 }

@@ -37,8 +37,11 @@ var viewModes = []viewMode{
 	{name: "files", set: func(*store.Options) {}, kinds: []cq.Kind{cq.KindFile}},
 }
 
+// moreModes are those of single tests.
+var moreModes []viewMode
+
 func viewModeOf(name string) viewMode {
-	for _, m := range viewModes {
+	for _, m := range slices.Concat(viewModes, moreModes) {
 		if m.name == name {
 			return m
 		}
