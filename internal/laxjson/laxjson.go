@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Node is a value of a text with its place: Raw is the text as it stands there, sharing its memory.
@@ -291,16 +293,30 @@ func (p *parser) escape(out []byte) []byte {
 	case 't':
 		return append(out, '\t')
 	case 'u':
-		if p.at+4 < len(p.b) {
-			if s, err := strconv.Unquote(`"\u` + string(p.b[p.at+1:p.at+5]) + `"`); err == nil {
-				p.at += 4
-				return append(out, s...)
+		r, ok := p.hex(p.at + 1)
+		if !ok {
+			return append(out, 'u')
+		}
+		p.at += 4
+		if utf16.IsSurrogate(r) && p.at+2 < len(p.b) && p.b[p.at+1] == '\\' && p.b[p.at+2] == 'u' {
+			if low, ok := p.hex(p.at + 3); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
+				p.at += 6
+				r = utf16.DecodeRune(r, low)
 			}
 		}
-		return append(out, 'u')
+		return utf8.AppendRune(out, r) // half a pair alone becomes U+FFFD
 	default:
 		return append(out, c)
 	}
+}
+
+// hex reads four hexadecimal digits.
+func (p *parser) hex(at int) (rune, bool) {
+	if at+4 > len(p.b) {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(string(p.b[at:at+4]), 16, 16)
+	return rune(v), err == nil
 }
 
 // AppendQuoted appends a JSON string as RocketMQ's library writes one: nothing escaped but quotes, backslashes and control characters.

@@ -15,6 +15,7 @@ func TestStrict(t *testing.T) {
 		{"words that JSON does not know", `{a:NaN,b:true,c:null,d:0x1}`, `{"a":"NaN","b":true,"c":null,"d":"0x1"}`},
 		{"byte order mark and what follows", "\xef\xbb\xbf{} rest", `{}`},
 		{"escapes", `"a\u0041\n\"<>&"`, `"aA\u000a\"<>&"`},
+		{"a pair of escapes", `"\ud83d\ude00 \ud83d \u00e4"`, "\"\U0001F600 \uFFFD ä\""},
 		{"indented", "{\n\t\"a\":{\n\t\t1:5\n\t}\n}", `{"a":{"1":5}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,7 +59,7 @@ func deep(c byte) string {
 	return string(b)
 }
 
-// FuzzStrict: whatever the text, the answer is JSON or an error, and JSON comes back with the same meaning.
+// FuzzStrict: whatever the text, the answer is JSON or an error, and JSON keeps its meaning.
 func FuzzStrict(f *testing.F) {
 	f.Add([]byte(`{"a":{0:1},{"b":[null]}:'x'}`))
 	f.Add([]byte(`[1.5e3,"é",{}]`))
@@ -71,5 +72,10 @@ func FuzzStrict(f *testing.F) {
 		again, err := Strict(out)
 		require.NoError(t, err)
 		require.Equal(t, string(out), string(again))
+		var got, want any
+		require.NoError(t, json.Unmarshal(out, &got))
+		if json.Unmarshal(b, &want) == nil {
+			require.Equal(t, want, got)
+		}
 	})
 }
