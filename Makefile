@@ -107,6 +107,12 @@ bench-cq: rocksdb ## consume queues in files, RocksDB and both, beside RocketMQ 
 	@mkdir -p $(BENCHDIR)
 	$(GO) run ./bench/cq -dir $(BENCHDIR) $(BENCHFLAGS)
 
+.PHONY: bench-read
+bench-read: rocksdb ## how fast a store is read, beside RocketMQ (installs a JDK and Maven); BENCHDIR=DIR, BENCHFLAGS=-full
+	@scripts/setup.sh java
+	@mkdir -p $(BENCHDIR)
+	$(GO) run ./bench/read -dir $(BENCHDIR) $(BENCHFLAGS)
+
 .PHONY: bench-cq-chart
 bench-cq-chart: setup ## draw docs/many-queues.svg from bench/results/cq.jsonl
 	cd bench/chart && GOWORK=off $(GO) test . && GOWORK=off $(GO) run . -in ../results/cq.jsonl -svg ../../docs/many-queues.svg

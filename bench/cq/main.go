@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,11 +19,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/report"
 	"github.com/tandemq/tandemmq/tests/interop/java"
 )
 
@@ -142,7 +141,11 @@ func (b *bench) run(ctx context.Context) (missed int, err error) {
 		}
 		all = append(all, rep)
 	}
-	table(b.w, b.rows, all)
+	names := make([]string, len(b.rows))
+	for i, r := range b.rows {
+		names[i] = r.name
+	}
+	report.Table(b.w, names, all)
 	return printRatios(b.w, all), nil
 }
 
@@ -178,7 +181,7 @@ func (b *bench) repeat(ctx context.Context, n int) (repetition, error) {
 		if err != nil {
 			return nil, err
 		}
-		x["copyPerSecond"] = (before.CopyPerSecond + after.CopyPerSecond) / 2
+		x[report.CopyPerSecond] = (before.CopyPerSecond + after.CopyPerSecond) / 2
 		rep[r.name] = x
 		fmt.Fprintf(b.w, "%d %-22s %s; M %.1f, %.1f million/s; %.1f s\n", n, r.name, x, before.CopyPerSecond/1e6, after.CopyPerSecond/1e6, took.Seconds())
 		if err := calibrate.AppendJSON(b.out, record{
@@ -216,7 +219,7 @@ func (b *bench) process(ctx context.Context, r row, dir string) (figures, error)
 	if err != nil {
 		return nil, err
 	}
-	out, err := output(exec.CommandContext(ctx, self, "-row", r.name, "-sizes", string(given), "-dir", dir))
+	out, err := report.Output(exec.CommandContext(ctx, self, "-row", r.name, "-sizes", string(given), "-dir", dir))
 	if err != nil {
 		return nil, err
 	}
@@ -240,16 +243,4 @@ func runRow(ctx context.Context, w io.Writer, name, given, dir string) error {
 		return err
 	}
 	return json.NewEncoder(w).Encode(x)
-}
-
-// output runs the program and returns what it printed; of a program that fails the error tells what it said.
-func output(cmd *exec.Cmd) ([]byte, error) {
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		text := strings.TrimSpace(errs.String())
-		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, text[max(0, len(text)-2000):])
-	}
-	return out, nil
 }

@@ -75,7 +75,7 @@ func manyQueues(ctx context.Context, r row, s sizes, dir string) (figures, error
 			if x[phase.name+"MiB"], err = anonMiB(); err != nil {
 				return err
 			}
-			if err := x.disk(phase.name+"DiskMiB", dir); err != nil {
+			if err := diskOf(x, phase.name+"DiskMiB", dir); err != nil {
 				return err
 			}
 		}
@@ -84,7 +84,7 @@ func manyQueues(ctx context.Context, r row, s sizes, dir string) (figures, error
 	if err != nil {
 		return nil, err
 	}
-	if err := x.disk("closedDiskMiB", dir); err != nil {
+	if err := diskOf(x, "closedDiskMiB", dir); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -123,7 +123,7 @@ func manyQueues(ctx context.Context, r row, s sizes, dir string) (figures, error
 }
 
 // disk keeps what the files below dir occupy.
-func (x figures) disk(name, dir string) error {
+func diskOf(x figures, name, dir string) error {
 	n, err := diskBytes(dir)
 	x[name] = float64(n) / (1 << 20)
 	return err

@@ -8,21 +8,19 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/load"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/store"
 )
 
-// pacedPerSecond is the rate of the row readable, and pacedTick how often puts come: a hundred at a time.
-const (
-	pacedPerSecond = 100_000
-	pacedTick      = time.Millisecond
-)
+// pacedPerSecond is the rate of the row readable.
+const pacedPerSecond = 100_000
 
 // readable measures the time from before a put until the max of its queue is past the message, as a reader sees it who asks all queues in turn with a pause of 50 us.
 func readable(ctx context.Context, r row, s sizes, dir string) (figures, error) {
 	x := figures{}
-	return x, withStore(r.engine, dir, func(st *store.Store) error {
-		p := newProducer(st, r.queues, bodyBytes)
+	return x, load.WithStore(r.engine, dir, func(st *store.Store) error {
+		p := load.NewProducer(st, r.queues, load.BodyBytes)
 		total := int(s.Paced.Seconds() * pacedPerSecond)
 		begun := make([]atomic.Int64, total) // when each put began, ns since start
 		start, seen := time.Now(), make(chan error, 1)
@@ -30,7 +28,7 @@ func readable(ctx context.Context, r row, s sizes, dir string) (figures, error) 
 		defer cancel()
 		lat := calibrate.NewLatency()
 		go func() { seen <- watch(ctx, st, p, begun, start, lat) }()
-		err := p.pace(ctx, total, start, begun)
+		err := p.Pace(ctx, total, pacedPerSecond, start, begun, nil)
 		x["putPerSecond"] = float64(total) / time.Since(start).Seconds()
 		if err != nil {
 			cancel()
@@ -40,36 +38,21 @@ func readable(ctx context.Context, r row, s sizes, dir string) (figures, error) 
 		}
 		sum := lat.Summary()
 		x["readableP50Millis"], x["readableP99Millis"], x["readableP999Millis"], x["readableMaxMillis"] = millis(sum.P50), millis(sum.P99), millis(sum.P999), millis(sum.Max)
-		return p.check()
+		return p.Check()
 	})
 }
 
-// pace puts total messages at the rate, and notes when each began.
-func (p *producer) pace(ctx context.Context, total int, start time.Time, begun []atomic.Int64) error {
-	for p.next < total {
-		due := min(total, int(time.Since(start).Seconds()*pacedPerSecond))
-		for p.next < due {
-			begun[p.next].Store(int64(time.Since(start)) + 1)
-			if err := p.put(ctx); err != nil {
-				return err
-			}
-		}
-		time.Sleep(pacedTick)
-	}
-	return nil
-}
-
 // watch records for each message how long after its begin it could be read, until all were.
-func watch(ctx context.Context, st *store.Store, p *producer, begun []atomic.Int64, start time.Time, lat *calibrate.Latency) error {
-	keys, at := make([]cq.Key, p.queues), make([]int, p.queues)
+func watch(ctx context.Context, st *store.Store, p *load.Producer, begun []atomic.Int64, start time.Time, lat *calibrate.Latency) error {
+	keys, at := make([]cq.Key, p.Queues), make([]int, p.Queues)
 	for i := range keys {
-		keys[i] = p.key(i)
+		keys[i] = p.Key(i)
 	}
 	for left := len(begun); left > 0; time.Sleep(50 * time.Microsecond) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%d messages were not seen: %w", left, err)
 		}
-		if _, err := behind(st); err != nil {
+		if _, err := load.Behind(st); err != nil {
 			return err
 		}
 		for i, k := range keys {
@@ -79,7 +62,7 @@ func watch(ctx context.Context, st *store.Store, p *producer, begun []atomic.Int
 			}
 			now := int64(time.Since(start))
 			for ; ok && int64(at[i]) < b.Max; at[i]++ {
-				lat.Record(time.Duration(now - begun[at[i]*p.queues+i].Load()))
+				lat.Record(time.Duration(now - begun[at[i]*p.Queues+i].Load()))
 				left--
 			}
 		}
@@ -90,20 +73,20 @@ func watch(ctx context.Context, st *store.Store, p *producer, begun []atomic.Int
 // sustained puts as fast as it can for a while, and looks ten times a second at how far queues and index are behind.
 func sustained(ctx context.Context, r row, s sizes, dir string) (figures, error) {
 	x := figures{}
-	return x, withStore(r.engine, dir, func(st *store.Store) error {
-		p := newProducer(st, r.queues, bodyBytes)
+	return x, load.WithStore(r.engine, dir, func(st *store.Store) error {
+		p := load.NewProducer(st, r.queues, load.BodyBytes)
 		start, step := time.Now(), s.Sustained/50
 		var lag []float64
 		for next := step; time.Since(start) < s.Sustained; {
 			for range 64 {
-				if err := p.put(ctx); err != nil {
+				if err := p.Put(ctx); err != nil {
 					return err
 				}
 			}
 			if time.Since(start) < next {
 				continue
 			}
-			n, err := behind(st)
+			n, err := load.Behind(st)
 			if err != nil {
 				return err
 			}
@@ -111,19 +94,19 @@ func sustained(ctx context.Context, r row, s sizes, dir string) (figures, error)
 			next += step
 		}
 		took := time.Since(start).Seconds()
-		x["putPerSecond"] = float64(p.next) / took
+		x["putPerSecond"] = float64(p.Next) / took
 		// What the lag grows by, of what is put.
 		x["lagGrowth"] = slope(lag) / step.Seconds() / (float64(st.Positions().Wrote) / took)
-		last, err := behind(st)
+		last, err := load.Behind(st)
 		if err != nil {
 			return err
 		}
 		x["lagMiB"] = float64(last) / (1 << 20)
-		if err := awaitBuilt(ctx, st); err != nil {
+		if err := load.AwaitBuilt(ctx, st); err != nil {
 			return err
 		}
-		x["builtPerSecond"] = float64(p.next) / time.Since(start).Seconds()
-		return p.check()
+		x["builtPerSecond"] = float64(p.Next) / time.Since(start).Seconds()
+		return p.Check()
 	})
 }
 

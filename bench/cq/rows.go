@@ -3,27 +3,25 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/load"
+	"github.com/tandemq/tandemmq/bench/report"
 )
 
-// figures is what a row gave, by name. The unit is the end of the name: PerSecond, Millis, Micros, Nanos, Bytes, MiB.
-type figures map[string]float64
+type (
+	figures    = report.Figures
+	repetition = report.Repetition
+	engine     = load.Engine
+)
 
-func (x figures) String() string {
-	var words []string
-	for _, name := range slices.Sorted(maps.Keys(x)) {
-		if name != "copyPerSecond" {
-			words = append(words, name+" "+calibrate.Short(x[name]))
-		}
-	}
-	return strings.Join(words, ", ")
-}
+const (
+	fileQueues   = load.FileQueues
+	rocksQueues  = load.RocksQueues
+	combineRocks = load.CombineRocks
+)
 
 // sizes of the rows.
 type sizes struct {
@@ -58,16 +56,6 @@ var profiles = map[string]sizes{
 		Warmup: 200_000, Paced: 60 * time.Second, Sustained: 20 * time.Second, Point: time.Hour, RocksQueues: []int{1000, 10_000, 100_000, 1_000_000}, FileQueues: []int{1000, 10_000, 100_000},
 	},
 }
-
-// engine is where consume queues are kept.
-type engine string
-
-// The engines. Of combineRocks the RocksDB side is read and has authority.
-const (
-	fileQueues   engine = "file"
-	rocksQueues  engine = "rocks"
-	combineRocks engine = "combine"
-)
 
 var engines = []engine{fileQueues, rocksQueues, combineRocks}
 

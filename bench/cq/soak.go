@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/load"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -67,23 +68,23 @@ func runSoak(ctx context.Context, w io.Writer, dir, out string, d, step time.Dur
 
 // soak is one cycle: number n of its store.
 func soak(ctx context.Context, e engine, root string, n int) error {
-	return withStore(e, root, func(s *store.Store) error {
-		p := newProducer(s, soakQueues, 100)
-		p.next = n * soakMessages
+	return load.WithStore(e, root, func(s *store.Store) error {
+		p := load.NewProducer(s, soakQueues, 100)
+		p.Next = n * soakMessages
 		for range soakMessages {
-			if err := p.put(ctx); err != nil {
+			if err := p.Put(ctx); err != nil {
 				return err
 			}
 		}
-		if err := awaitBuilt(ctx, s); err != nil {
+		if err := load.AwaitBuilt(ctx, s); err != nil {
 			return err
 		}
-		r := reader{p: p, sink: make([]byte, 1<<20)}
-		defer r.res.Release()
-		got, err := r.pull()
-		if err == nil && got != p.next {
-			err = fmt.Errorf("%d messages were read, want %d", got, p.next)
+		r := load.NewReader(p)
+		defer r.Result.Release()
+		got, err := r.Pull()
+		if err == nil && got != p.Next {
+			err = fmt.Errorf("%d messages were read, want %d", got, p.Next)
 		}
-		return errors.Join(err, p.check())
+		return errors.Join(err, p.Check())
 	})
 }

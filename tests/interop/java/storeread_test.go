@@ -35,6 +35,8 @@ func TestStoreRead(t *testing.T) {
 			var m struct {
 				ReadyMillis, PullPerSecond float64
 				GetP50Nanos, TimeP50Nanos  int64
+				NewestP50Nanos             int64
+				QueryP50Nanos              int64
 				Queues, Messages           int64
 			}
 			require.NoError(t, json.Unmarshal(out, &m), string(out))
@@ -44,6 +46,8 @@ func TestStoreRead(t *testing.T) {
 			require.Positive(t, m.PullPerSecond)
 			require.Positive(t, m.GetP50Nanos)
 			require.Positive(t, m.TimeP50Nanos)
+			require.Positive(t, m.NewestP50Nanos)
+			require.Positive(t, m.QueryP50Nanos)
 			has, err := l.HasAbort()
 			require.NoError(t, err)
 			require.False(t, has)

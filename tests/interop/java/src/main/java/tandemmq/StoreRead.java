@@ -2,6 +2,7 @@ package tandemmq;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.SortedSet;
@@ -9,6 +10,7 @@ import java.util.SplittableRandom;
 import org.apache.rocketmq.common.BoundaryType;
 import org.apache.rocketmq.store.GetMessageResult;
 import org.apache.rocketmq.store.GetMessageStatus;
+import org.apache.rocketmq.store.QueryMessageResult;
 import org.apache.rocketmq.store.SelectMappedBufferResult;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 
@@ -21,10 +23,13 @@ import org.apache.rocketmq.store.config.MessageStoreConfig;
  *
  * MODE is file, rocks or combine, PREFER and ASSIGN are file or rocks (of combine). The clock of opening starts at load(), when the classes of the constructor are
  * there. Then all queues are read by 32 messages a call, twice, of which the second pass is measured, each record copied out; SAMPLES single messages at random places of
- * random queues; and SAMPLES searches of random store times; as many before each that are not measured. Prints one JSON line. Exit status: 0 measured, 1 failed, 2 wrong words.
+ * random queues, as many at random places among the last 100 of each queue, SAMPLES queries of random messages by their keys (of a store that StorePut filled), and SAMPLES
+ * searches of random store times; as many before each that are not measured. Prints one JSON line. Exit status: 0 measured, 1 failed, 2 wrong words.
  */
 public final class StoreRead {
     private static final int BATCH = 32;
+    private static final long NEWEST = 100;
+    private static final long FIRST_KEY = 1_000_000_000_000L;
 
     private final OpenStore store;
     private final List<String> topics = new ArrayList<>();
@@ -67,7 +72,7 @@ public final class StoreRead {
         Runtime.getRuntime().halt(status); // see StoreCheck
     }
 
-    private void measure(int samples) {
+    private void measure(int samples) throws Exception {
         long messages = pull();
         long begin = System.nanoTime();
         pull();
@@ -76,14 +81,19 @@ public final class StoreRead {
         long last = storeTime(ends.get(0) - 1);
         long[] gets = new long[samples];
         long[] times = new long[samples];
+        long[] newest = new long[samples];
+        long[] queries = new long[samples];
         for (int pass = 0; pass < 2; pass++) {
-            gets(gets);
+            gets(gets, Long.MAX_VALUE);
             times(times, first, last);
+            gets(newest, NEWEST);
+            queries(queries, messages);
         }
         System.out.println(Report.line("t", "read", "java", System.getProperty("java.version"), "loadMillis", store.loadNanos / 1e6,
             "startMillis", store.startNanos / 1e6, "readyMillis", store.readyNanos / 1e6, "queues", ids.size(), "messages", messages,
             "pullPerSecond", messages / pullSeconds, "getP50Nanos", at(gets, 0.5), "getP99Nanos", at(gets, 0.99),
-            "timeP50Nanos", at(times, 0.5), "timeP99Nanos", at(times, 0.99)));
+            "timeP50Nanos", at(times, 0.5), "timeP99Nanos", at(times, 0.99), "newestP50Nanos", at(newest, 0.5), "newestP99Nanos", at(newest, 0.99),
+            "queryP50Nanos", at(queries, 0.5), "queryP99Nanos", at(queries, 0.99)));
     }
 
     private long storeTime(long offset) {
@@ -103,16 +113,39 @@ public final class StoreRead {
         return n;
     }
 
-    private void gets(long[] nanos) {
+    /** Single messages, among the last of each queue. */
+    private void gets(long[] nanos, long last) {
         SplittableRandom random = new SplittableRandom(7);
         for (int k = 0; k < nanos.length; k++) {
             int i = random.nextInt(ids.size());
-            long offset = random.nextLong(ends.get(i));
+            long offset = ends.get(i) - 1 - random.nextLong(Math.min(ends.get(i), last));
             long begin = System.nanoTime();
             if (take(get(i, offset, 1)) != 1) {
                 throw new IllegalStateException("not one message");
             }
             nanos[k] = System.nanoTime() - begin;
+        }
+    }
+
+    /** The messages are numbered as StorePut does it. */
+    private void queries(long[] nanos, long messages) throws Exception {
+        SplittableRandom random = new SplittableRandom(11);
+        int topicCount = new HashSet<>(topics).size();
+        int perTopic = topics.size() / topicCount;
+        for (int k = 0; k < nanos.length; k++) {
+            long n = random.nextLong(messages);
+            String topic = "bench_" + n / perTopic % topicCount;
+            long begin = System.nanoTime();
+            QueryMessageResult r = store.messages.queryMessage(topic, "key-" + (FIRST_KEY + n), BATCH, 0, Long.MAX_VALUE);
+            int found = r.getMessageMapedList().size();
+            for (SelectMappedBufferResult m : r.getMessageMapedList()) {
+                m.getByteBuffer().get(sink, 0, m.getSize());
+            }
+            r.release();
+            nanos[k] = System.nanoTime() - begin;
+            if (found < 1) {
+                throw new IllegalStateException("the index does not know message " + n + " of " + topic);
+            }
         }
     }
 
