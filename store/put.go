@@ -108,6 +108,15 @@ func (s *Store) Put(ctx context.Context, m *message.Message) (PutResult, error) 
 	return r, err
 }
 
+// PutUnflushed is Put that never waits for the disk: under synchronous flush too it returns when the message would survive the process. It is for copies of messages whose
+// originals are given up only after Flush.
+func (s *Store) PutUnflushed(ctx context.Context, m *message.Message) (PutResult, error) {
+	p := s.putters.Get().(*putter)
+	r, err := p.put(ctx, m, (*putter).checkUnflushed)
+	p.release()
+	return r, err
+}
+
 // PutBatch appends the messages of a batch: m.Body is the elements of message.BatchElement end to end, each with its own flag,
 // body and properties; everything else is taken from m, for each of them.
 //

@@ -338,6 +338,10 @@ func TestPutWaitsForFlush(t *testing.T) {
 				_, err := put(t.Context(), m)
 				require.NoError(t, err)
 				require.Equal(t, c.waits, waited)
+				waited = false
+				_, err = f.PutUnflushed(t.Context(), newMessage("T"))
+				require.NoError(t, err)
+				require.False(t, waited, "never")
 			})
 		}
 	}

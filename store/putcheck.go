@@ -132,6 +132,13 @@ func (p *putter) checkMessage() (err error) {
 	return p.keepProperties(scan.Has&storeOnly, 0)
 }
 
+// checkUnflushed is checkMessage of a message that is not waited for.
+func (p *putter) checkUnflushed() error {
+	err := p.checkMessage()
+	p.wait = false
+	return err
+}
+
 // checkReserved checks the reserved properties that a record is judged by.
 func checkReserved(m *message.Message, has message.PropertySet, inner bool) error {
 	if has&message.HasInnerNum != 0 && !inner {
