@@ -40,6 +40,8 @@ type Broker struct {
 	pulls   sync.Pool // of *pulled
 	filters filterCache
 	holds   *holder
+	delayer *delayer
+	halves  *halves
 	ids     *uniqueIDs
 	counts  counts
 
@@ -113,14 +115,17 @@ func (b *Broker) openMeta(dir string) (err error) {
 	if b.offsets, err = meta.OpenOffsets(dir, b.log); err != nil {
 		return err
 	}
-	b.delays, err = meta.OpenDelayOffsets(dir, b.log)
-	return err
+	if b.delays, err = meta.OpenDelayOffsets(dir, b.log); err != nil {
+		return err
+	}
+	b.delayer, b.halves = newDelayer(b), newHalves(b)
+	return nil
 }
 
 // Start listens on the broker's port and serves. Addr is known when it returns.
 func (b *Broker) Start() error {
 	so := remoting.DefaultServerOptions()
-	so.MaxConnections = b.o.MaxConnections
+	so.MaxConnections, so.Classes = b.o.MaxConnections, b.classes()
 	so.IdleTimeout = time.Duration(b.o.ServerChannelMaxIdleTimeSeconds) * time.Second
 	so.MaxRequestBytes, so.MaxResponseBytes = b.o.MaxInFlightBytes/2, b.o.MaxInFlightBytes/2
 	so.OnClose, so.Logger = b.gone, b.log
@@ -158,6 +163,9 @@ func (b *Broker) Start() error {
 	b.service(b.saveOffsets)
 	b.service(b.dropSilent)
 	b.service(b.counts.run)
+	b.service(b.delayer.run)
+	b.service(b.halves.runOps)
+	b.service(b.halves.runChecks)
 	b.holding.Go(func() { b.holds.run(b.ctx) })
 	if b.o.EmbeddedNamesrv != "" {
 		if b.embedded, err = namesrv.NewServer(namesrv.Options{KVConfigPath: filepath.Join(b.o.StorePathRootDir, "config", "kvConfig.json"), Logger: b.log}); err != nil {
@@ -229,7 +237,7 @@ func (b *Broker) Close() error {
 		if b.embedded != nil {
 			faults = append(faults, b.embedded.Close())
 		}
-		faults = append(faults, b.offsets.Save(), b.delays.Save(), b.store.Close())
+		faults = append(faults, b.halves.writeOps(), b.delayer.save(), b.offsets.Save(), b.store.Close())
 		b.closed = errors.Join(faults...)
 	})
 	return b.closed

@@ -15,6 +15,7 @@ import (
 const (
 	statTopicPut  = "TOPIC_PUT_NUMS"
 	statTopicSize = "TOPIC_PUT_SIZE"
+	statSendBack  = "SNDBCK_PUT_NUMS"
 	statGroupGet  = "GROUP_GET_NUMS"
 	statGroupSize = "GROUP_GET_SIZE"
 )

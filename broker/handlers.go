@@ -1,6 +1,11 @@
 package broker
 
-import "github.com/tandemq/tandemmq/remoting"
+import (
+	"slices"
+
+	"github.com/tandemq/tandemmq/remoting"
+	"github.com/tandemq/tandemmq/store"
+)
 
 // handlers says who serves which request code. Codes that are not there are answered with 3.
 func (b *Broker) handlers() remoting.Mux {
@@ -11,6 +16,12 @@ func (b *Broker) handlers() remoting.Mux {
 		remoting.SendMessage:      b.send,
 		remoting.SendMessageV2:    b.send,
 		remoting.SendBatchMessage: b.send,
+
+		remoting.SendReplyMessage:       b.sendReply,
+		remoting.SendReplyMessageV2:     b.sendReply,
+		remoting.ConsumerSendMsgBack:    b.sendBack,
+		remoting.EndTransaction:         b.endTransaction,
+		remoting.ResumeCheckHalfMessage: b.resumeCheck,
 
 		remoting.Heartbeat:              b.heartbeat,
 		remoting.UnregisterClient:       b.unregisterClient,
@@ -31,4 +42,18 @@ func (b *Broker) handlers() remoting.Mux {
 		remoting.SearchOffsetByTimestamp: b.searchOffsetByTimestamp,
 		remoting.GetEarliestMsgStoreTime: b.getEarliestStoreTime,
 	}
+}
+
+// syncSendWorkers is how many sends may wait for the disk at once under synchronous flush.
+const syncSendWorkers = 128
+
+// classes says which requests run where. Under synchronous flush sends wait for the disk, which the goroutine that reads a connection must not: they have workers then, so that sends
+// that come one behind the other on a connection share one sync of the disk.
+func (b *Broker) classes() []remoting.Class {
+	classes := remoting.DefaultClasses()
+	if b.o.Store.FlushDiskType == store.SyncFlush {
+		i := slices.IndexFunc(classes, func(c remoting.Class) bool { return slices.Contains(c.Codes, remoting.SendMessageV2) })
+		classes[i].Workers = syncSendWorkers
+	}
+	return classes
 }

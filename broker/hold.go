@@ -215,6 +215,7 @@ func (h *holder) follow(ctx context.Context, sub *store.Subscription) {
 			return
 		}
 		for i := range batch {
+			h.b.delayer.arrived(&batch[i].Key)
 			h.arrived(ctx, &batch[i])
 		}
 	}

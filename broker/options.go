@@ -109,6 +109,8 @@ type Options struct {
 	Store store.Options `prop:"-"`
 	// Logger gets what needs an operator's eye. nil: nothing is logged.
 	Logger *slog.Logger `prop:"-"`
+
+	now func() time.Time // the clock of delayed messages and of transactions; another one in tests
 }
 
 var properties = property.Fields[Options]()
@@ -131,7 +133,7 @@ func DefaultOptions() Options {
 		StoreReplyMessageEnable: true, LongPollingEnable: true, ShortPollingTimeMills: time.Second, LitePullMessageEnable: true, EnablePropertyFilter: true,
 		NotifyConsumerIdsChangedEnable: true, UseServerSideResetOffset: true, FlushConsumerOffsetInterval: 5 * time.Second, RegisterNameServerPeriod: 30 * time.Second,
 		MaxConnections: 100_000, ServerChannelMaxIdleTimeSeconds: 120, MaxInFlightBytes: 1 << 30,
-		Store: store.DefaultOptions(),
+		Store: store.DefaultOptions(), now: time.Now,
 	}
 }
 

@@ -19,6 +19,10 @@ func (c *conn) Invoke(context.Context, *remoting.Command) (*remoting.Command, er
 	return nil, remoting.ErrClosed
 }
 
+func (c *conn) InvokeAsync(_ *remoting.Command, _ time.Duration, answer func(*remoting.Command, error)) {
+	answer(nil, remoting.ErrClosed)
+}
+
 var now = time.UnixMilli(1_700_000_000_000)
 
 // Heartbeats as the clients of three languages send them.

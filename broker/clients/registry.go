@@ -16,6 +16,7 @@ type Conn interface {
 	RemoteAddr() string
 	OneWay(req *remoting.Command) error
 	Invoke(ctx context.Context, req *remoting.Command) (*remoting.Command, error)
+	InvokeAsync(req *remoting.Command, timeout time.Duration, answer func(resp *remoting.Command, err error))
 	Close()
 }
 
