@@ -55,6 +55,11 @@ type Broker struct {
 	embedded     *namesrv.Server // nil: none
 	embeddedAddr netip.AddrPort
 
+	changing           sync.Mutex        // of properties
+	given              map[string]string // properties that were set while running and have no effect; guarded by changing
+	changes            int64             // of properties; guarded by changing
+	cleaning, checking atomic.Bool       // asked for and under way: of the log, and of files against RocksDB
+
 	stop     context.CancelFunc // ends ctx, which the services run until
 	ctx      context.Context
 	services sync.WaitGroup

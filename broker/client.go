@@ -272,7 +272,7 @@ func (b *Broker) runningInfo(c *remoting.Conn, req *remoting.Command) {
 		c.RespondError(req, err)
 		return
 	}
-	b.callConsumer(c, req, group, clientID, req.Ext, nil)
+	b.callConsumer(c, req, group, clientID, slices.Clone(req.Ext), nil) // the request's own are used again once it is held
 }
 
 // consumeDirectly serves CONSUME_MESSAGE_DIRECTLY: a consumer is given the message that an id names, and says what it made of it.

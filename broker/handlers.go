@@ -9,7 +9,7 @@ import (
 
 // handlers says who serves which request code. Codes that are not there are answered with 3.
 func (b *Broker) handlers() remoting.Mux {
-	return remoting.Mux{
+	m := remoting.Mux{
 		remoting.PullMessage:     b.pull,
 		remoting.LitePullMessage: b.pull,
 
@@ -37,11 +37,64 @@ func (b *Broker) handlers() remoting.Mux {
 		remoting.GetConsumerRunningInfo: b.runningInfo,
 		remoting.ConsumeMessageDirectly: b.consumeDirectly,
 
-		remoting.GetMaxOffset:            b.getMaxOffset,
-		remoting.GetMinOffset:            b.getMinOffset,
-		remoting.SearchOffsetByTimestamp: b.searchOffsetByTimestamp,
-		remoting.GetEarliestMsgStoreTime: b.getEarliestStoreTime,
+		remoting.GetMaxOffset:                    b.getMaxOffset,
+		remoting.GetMinOffset:                    b.getMinOffset,
+		remoting.SearchOffsetByTimestamp:         b.searchOffsetByTimestamp,
+		remoting.GetEarliestMsgStoreTime:         b.getEarliestStoreTime,
+		remoting.InvokeBrokerToGetConsumerStatus: b.consumerStatus,
+		remoting.CheckRocksDBCQWriteProgress:     b.checkRocksDB,
 	}
+	for code, f := range map[int32]answer{
+		remoting.UpdateAndCreateTopic:         b.updateTopic,
+		remoting.UpdateAndCreateTopicList:     b.updateTopics,
+		remoting.DeleteTopicInBroker:          b.deleteTopic,
+		remoting.GetAllTopicConfig:            b.allTopics,
+		remoting.GetTopicConfig:               b.topicConfig,
+		remoting.GetTopicStatsInfo:            b.topicStats,
+		remoting.GetSystemTopicListFromBroker: b.systemTopics,
+
+		remoting.UpdateAndCreateSubscriptionGroup:     b.updateGroup,
+		remoting.UpdateAndCreateSubscriptionGroupList: b.updateGroups,
+		remoting.DeleteSubscriptionGroup:              b.deleteGroup,
+		remoting.GetAllSubscriptionGroupConfig:        b.allGroups,
+		remoting.GetSubscriptionGroupConfig:           b.groupConfig,
+		remoting.UpdateAndGetGroupForbidden:           b.groupForbidden,
+		remoting.QueryTopicConsumeByWho:               b.groupsOfTopic,
+		remoting.QueryTopicsByConsumer:                b.topicsOfGroup,
+		remoting.QuerySubscriptionByConsumer:          b.subscriptionOfGroup,
+
+		remoting.GetConsumeStats:           b.groupProgress,
+		remoting.GetBrokerConsumeStats:     b.allProgress,
+		remoting.QueryConsumeTimeSpan:      b.timeSpans,
+		remoting.QueryCorrectionOffset:     b.correctionOffsets,
+		remoting.CloneGroupOffset:          b.cloneOffsets,
+		remoting.GetAllConsumerOffset:      b.allOffsets,
+		remoting.GetAllDelayOffset:         b.allDelayOffsets,
+		remoting.InvokeBrokerToResetOffset: b.resetOffsets,
+
+		remoting.GetConsumerConnectionList: b.consumerConnections,
+		remoting.GetProducerConnectionList: b.producerConnections,
+		remoting.GetAllProducerInfo:        b.allProducers,
+
+		remoting.CleanExpiredConsumeQueue: b.cleanQueues,
+		remoting.CleanUnusedTopic:         b.cleanTopics,
+		remoting.DeleteExpiredCommitLog:   b.cleanLog,
+		remoting.QueryConsumeQueue:        b.queryUnits,
+		remoting.GetBrokerHAStatus:        b.haStatus,
+		remoting.GetBrokerMemberGroup:     b.memberGroup,
+
+		remoting.GetBrokerConfig:           b.getConfig,
+		remoting.UpdateBrokerConfig:        b.updateConfig,
+		remoting.ExportRocksDBConfigToJSON: b.exportConfig,
+		remoting.SetMessageRequestMode:     b.setRequestMode,
+		remoting.GetAllMessageRequestMode:  b.requestModes,
+		remoting.RecallMessage:             b.recall,
+		remoting.GetBrokerRuntimeInfo:      b.runtimeInfo,
+		remoting.ViewBrokerStatsData:       b.viewStats,
+	} {
+		m[code] = f.serve
+	}
+	return m
 }
 
 // syncSendWorkers is how many sends may wait for the disk at once under synchronous flush.

@@ -113,7 +113,7 @@ type Options struct {
 	now func() time.Time // the clock of delayed messages and of transactions; another one in tests
 }
 
-var properties = property.Fields[Options]()
+var brokerProperties = property.Fields[Options]()
 
 // DefaultOptions returns RocketMQ's defaults, but for BindAddress and EnablePropertyFilter.
 func DefaultOptions() Options {
@@ -155,8 +155,8 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 	rest := map[string]string{}
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(conf)) {
-		if i := slices.IndexFunc(properties, func(p property.Field) bool { return p.Name == name }); i >= 0 {
-			if err := properties[i].Set(&o, conf[name]); err != nil {
+		if i := slices.IndexFunc(brokerProperties, func(p property.Field) bool { return p.Name == name }); i >= 0 {
+			if err := brokerProperties[i].Set(&o, conf[name]); err != nil {
 				faults = append(faults, fmt.Errorf("broker options: %w", err))
 			}
 			continue
@@ -178,7 +178,7 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 	for _, n := range storeNotes {
 		unknown := n.Kind == store.NoteUnknown
 		text := n.String()
-		if near := property.Nearest(properties, n.Name); unknown && n.Nearest == "" && near != "" {
+		if near := property.Nearest(brokerProperties, n.Name); unknown && n.Nearest == "" && near != "" {
 			text = n.Name + ": unknown; did you mean " + near + "?"
 		}
 		notes = append(notes, Note{Name: n.Name, Text: text, Unknown: unknown})
@@ -192,8 +192,8 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 // Properties returns the options of the broker and of its store by the name of their property.
 func (o *Options) Properties() map[string]string {
 	all := store.Properties(&o.Store)
-	for i := range properties {
-		all[properties[i].Name] = properties[i].Text(o)
+	for i := range brokerProperties {
+		all[brokerProperties[i].Name] = brokerProperties[i].Text(o)
 	}
 	return all
 }

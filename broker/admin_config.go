@@ -1,0 +1,226 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/magiconair/properties"
+
+	"github.com/tandemq/tandemmq/broker/meta"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/property"
+	"github.com/tandemq/tandemmq/remoting"
+	"github.com/tandemq/tandemmq/store"
+)
+
+// blackList are the properties that no request may name. Source: BrokerConfig.configBlackList, 5.5.0.
+var blackList = []string{"configBlackList", "brokerConfigPath"}
+
+// storeLive are the properties of the store that it takes over while it is open.
+var storeLive = map[string]func(s *store.Store, o *store.Options) error{
+	"combineCQPreferCQType": func(s *store.Store, o *store.Options) error { return s.Prefer(kindOf(o.CombineCQPreferCQType)) },
+	"combineAssignOffsetCQType": func(s *store.Store, o *store.Options) error {
+		return s.GiveAuthority(kindOf(o.CombineAssignOffsetCQType))
+	},
+	"dataReadAheadEnable": func(s *store.Store, o *store.Options) error { return s.SetReadAhead(o.DataReadAheadEnable) },
+}
+
+func kindOf(t store.StoreType) cq.Kind {
+	if t == store.StoreTypeRocksDB {
+		return cq.KindRocks
+	}
+	return cq.KindFile
+}
+
+// getConfig serves GET_BROKER_CONFIG: all properties as they are in effect, a line each, sorted, and those that were set and have no effect.
+func (b *Broker) getConfig(*remoting.Command, *remoting.Fields) (remoting.Command, error) {
+	b.changing.Lock()
+	all := b.live().Properties()
+	maps.Copy(all, b.given)
+	changes := b.changes
+	b.changing.Unlock()
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&text, "%s=%s\n", name, all[name])
+	}
+	version, err := remoting.MarshalBody(meta.DataVersion{Counter: changes, TimestampMs: b.started.UnixMilli()})
+	resp := remoting.Command{Code: remoting.Success, Body: []byte(text.String())}
+	resp.Ext.Set("version", string(version))
+	return resp, err
+}
+
+// updateConfig serves UPDATE_BROKER_CONFIG: properties that are live are in effect when the answer goes, until the broker is restarted: no file is changed. One that takes a restart, or a value that
+// is none, is told in words, and nothing is changed then. Properties of RocketMQ's that are not known here are kept as they are given, and told of too.
+//
+// Source: AdminBrokerProcessor.updateBrokerConfig, 5.5.0, which takes whatever it is given.
+func (b *Broker) updateConfig(req *remoting.Command, _ *remoting.Fields) (remoting.Command, error) {
+	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
+	parsed, err := loader.LoadBytes(req.Body)
+	if err != nil {
+		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "properties: %v", err)
+	}
+	set := parsed.Map()
+	if len(set) == 0 {
+		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "no property is given")
+	}
+	names := slices.Sorted(maps.Keys(set))
+	for _, name := range names {
+		if slices.Contains(blackList, name) {
+			return remoting.Command{}, remoting.Errorf(remoting.NoPermission, "property %s cannot be changed by a request", name)
+		}
+	}
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	old := b.live()
+	now, apply, unknown, err := changed(*old, set)
+	if err != nil {
+		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "nothing is changed: %v", err)
+	}
+	for _, f := range apply {
+		if err := f(b.store, &now.Store); err != nil {
+			return remoting.Command{}, err
+		}
+	}
+	b.current.Store(&now)
+	b.changes++
+	for _, name := range unknown {
+		if b.given == nil {
+			b.given = map[string]string{}
+		}
+		b.given[name] = set[name]
+	}
+	b.log.Info("properties were changed on request", slog.Any("names", names))
+	if err := b.configChanged(old, &now); err != nil {
+		return remoting.Command{}, err
+	}
+	resp := remoting.Command{Code: remoting.Success}
+	if len(unknown) > 0 {
+		resp.Remark = "kept, and without effect: " + strings.Join(unknown, ", ")
+	}
+	return resp, nil
+}
+
+// changed returns options with properties set: what the store has to be told, and properties that nothing here knows. The error joins every reason against it.
+func changed(old Options, set map[string]string) (now Options, apply []func(*store.Store, *store.Options) error, unknown []string, err error) {
+	now = old
+	var faults []error
+	restart := func(name string) {
+		faults = append(faults, fmt.Errorf("%s takes a restart of the broker", name))
+	}
+	ofStore := store.Properties(&old.Store)
+	wanted := maps.Clone(ofStore)
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		i := slices.IndexFunc(brokerProperties, func(p property.Field) bool { return p.Name == name })
+		_, known := ofStore[name]
+		switch {
+		case i >= 0:
+			p := &brokerProperties[i]
+			if err := p.Set(&now, set[name]); err != nil {
+				faults = append(faults, err)
+			} else if !p.Live && p.Text(&now) != p.Text(&old) {
+				restart(name)
+			}
+		case known:
+			wanted[name] = set[name]
+		case refused[name] != nil && !slices.Contains(refused[name], strings.ToLower(strings.TrimSpace(set[name]))):
+			faults = append(faults, fmt.Errorf("%s is %s, which is not supported: there is no replication", name, set[name]))
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	s, _, err := store.ParseOptions(wanted)
+	if err != nil {
+		faults = append(faults, err)
+	} else {
+		for name, value := range store.Properties(&s) {
+			switch f, live := storeLive[name]; {
+			case value == ofStore[name]:
+			case !live:
+				restart(name)
+			default:
+				apply = append(apply, f)
+			}
+		}
+		now.Store.CombineCQPreferCQType, now.Store.CombineAssignOffsetCQType, now.Store.DataReadAheadEnable = s.CombineCQPreferCQType, s.CombineAssignOffsetCQType, s.DataReadAheadEnable
+	}
+	if err := now.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	return now, apply, unknown, errors.Join(faults...)
+}
+
+// configChanged tells the NameServers what they have to know of a change.
+func (b *Broker) configChanged(old, now *Options) error {
+	if now.BrokerPermission != old.BrokerPermission {
+		if err := b.topics.Touch(); err != nil { // a NameServer takes topics of a new version alone
+			return err
+		}
+	} else if now.NamesrvAddr == old.NamesrvAddr {
+		return nil
+	}
+	left := slices.DeleteFunc(old.NameServers(), func(addr string) bool { return slices.Contains(now.NameServers(), addr) })
+	b.services.Go(func() {
+		b.registerAll(b.ctx)
+		if len(left) == 0 {
+			return
+		}
+		if err := b.registrar.Unregister(b.ctx, left); err != nil {
+			b.log.Warn("the broker was not unregistered", slog.Any("err", err))
+		}
+	})
+	return nil
+}
+
+// exportConfig serves EXPORT_ROCKSDB_CONFIG_TO_JSON: topics, groups and offsets are kept in JSON, so that what is not on disk yet is written.
+func (b *Broker) exportConfig(_ *remoting.Command, h *remoting.Fields) (remoting.Command, error) {
+	kinds := h.String("configType")
+	if err := h.Err(); err != nil {
+		return remoting.Command{}, err
+	}
+	for kind := range strings.SplitSeq(kinds, ";") {
+		switch strings.TrimSpace(kind) {
+		case "topics", "subscriptionGroups", "":
+		case "consumerOffsets":
+			if err := b.offsets.Save(); err != nil {
+				return remoting.Command{}, err
+			}
+		default:
+			return remoting.Command{}, remoting.Errorf(remoting.SystemError, "configType %q, want topics, subscriptionGroups or consumerOffsets, separated by ';'", kind)
+		}
+	}
+	return success(nil)
+}
+
+// setRequestMode serves SET_MESSAGE_REQUEST_MODE: groups pull, and nothing else.
+func (b *Broker) setRequestMode(req *remoting.Command, _ *remoting.Fields) (remoting.Command, error) {
+	var body struct {
+		Topic string `json:"topic"`
+		Mode  string `json:"mode"`
+	}
+	if err := remoting.UnmarshalBody(req.Body, &body); err != nil {
+		return remoting.Command{}, err
+	}
+	if strings.HasPrefix(body.Topic, meta.RetryPrefix) {
+		return remoting.Command{}, remoting.Errorf(remoting.NoPermission, "the mode of retry topic %s cannot be set", body.Topic)
+	}
+	if body.Mode != "PULL" {
+		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "mode %s is not supported, want PULL", body.Mode)
+	}
+	return success(nil)
+}
+
+// requestModes serves GET_ALL_MESSAGE_REQUEST_MODE: no group has another mode than the default.
+func (b *Broker) requestModes(*remoting.Command, *remoting.Fields) (remoting.Command, error) {
+	return withBody(struct {
+		Modes struct{} `json:"messageRequestModeMap"`
+	}{})
+}
+
+// recall serves RECALL_MESSAGE, which is not enabled by default in 5.5.0 and not at all here.
+func (b *Broker) recall(*remoting.Command, *remoting.Fields) (remoting.Command, error) {
+	return remoting.Command{}, remoting.Errorf(remoting.NoPermission, "messages cannot be recalled: recallMessageEnable is false")
+}
