@@ -64,8 +64,8 @@ func (b *Broker) producerConnections(_ *remoting.Command, h *remoting.Fields) (r
 	}{connections(members)})
 }
 
-// producer is a client that produces, as tools see it.
-type producer struct {
+// producerInfo is a client that produces, as tools see it.
+type producerInfo struct {
 	ClientID string `json:"clientId"`
 	Language string `json:"language,omitempty"`
 	SeenMs   int64  `json:"lastUpdateTimestamp"` // its last heartbeat
@@ -75,17 +75,17 @@ type producer struct {
 
 // allProducers serves GET_ALL_PRODUCER_INFO.
 func (b *Broker) allProducers(*remoting.Command, *remoting.Fields) (remoting.Command, error) {
-	table := map[string][]producer{}
+	table := map[string][]producerInfo{}
 	for group, members := range b.clients.AllProducers() {
 		for i := range members {
 			m := &members[i]
-			table[group] = append(table[group], producer{m.ClientID, languageOf(m), m.Seen.UnixMilli(), "/" + m.Conn.RemoteAddr(), m.Version})
+			table[group] = append(table[group], producerInfo{m.ClientID, languageOf(m), m.Seen.UnixMilli(), "/" + m.Conn.RemoteAddr(), m.Version})
 		}
 	}
 	if len(table) == 0 {
 		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "no producer is connected")
 	}
 	return withBody(struct {
-		Data map[string][]producer `json:"data"`
+		Data map[string][]producerInfo `json:"data"`
 	}{table})
 }
