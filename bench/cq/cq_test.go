@@ -144,12 +144,44 @@ func TestSoak(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, runSoak(t.Context(), &out, dir, filepath.Join(dir, "raw"), time.Millisecond, time.Microsecond))
 	require.Contains(t, out.String(), "RATIO soak_growth_mib_per_minute ")
+	for _, name := range []string{"c_objects", "mappings_left", "descriptors_left"} {
+		require.Contains(t, out.String(), "RATIO soak_"+name+" 0.00 <= 0 ok\n")
+	}
 	raw, err := os.ReadFile(filepath.Join(dir, "raw"))
 	require.NoError(t, err)
 	require.Contains(t, string(raw), `"row":"soak"`)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
+}
+
+// What a store that is open has is counted, and what is left of one is told.
+func TestSoakCountsWhatIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	before, err := look(dir)
+	require.NoError(t, err)
+	require.NoError(t, withQueues(fileQueues, dir, func(s cq.Store) error {
+		f := filler{s: s, keys: keysOf(3)}
+		require.NoError(t, f.append(t.Context(), 10))
+		kept, err := os.Create(filepath.Join(dir, "kept"))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, kept.Close()) }()
+		h, err := look(dir)
+		require.NoError(t, err)
+		require.Equal(t, 3, h.ownMapped)
+		require.Equal(t, 1, h.ownOpen)
+		require.GreaterOrEqual(t, h.mappings, before.mappings+3)
+		return nil
+	}))
+	var out bytes.Buffer
+	step := 30 * time.Second
+	left := held{anonMiB: 10, descriptors: 7}
+	soakRatios(&out, soakFigures([]held{left, left, left, left}, step))
+	require.Equal(t, 5, strings.Count(out.String(), " ok\n"), out.String())
+	out.Reset()
+	worse := held{anonMiB: 11, objects: 1, ownMapped: 1, descriptors: 8, ownOpen: 1}
+	soakRatios(&out, soakFigures([]held{left, left, left, worse}, step))
+	require.Equal(t, 5, strings.Count(out.String(), " missed\n"), out.String())
 }
 
 func TestSlope(t *testing.T) {

@@ -45,6 +45,43 @@ func anonMiB() (float64, error) {
 	return float64(kib) / 1024, err
 }
 
+// mappedOf returns how many mappings this process has, and how many of files below dir.
+func mappedOf(dir string) (all, own int, err error) {
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		all++
+		if strings.Contains(line, " "+dir+"/") {
+			own++
+		}
+	}
+	return all, own, nil
+}
+
+// openOf returns how many files this process has open, and how many below dir.
+func openOf(dir string) (all, own int, err error) {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, e := range entries {
+		to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // that of the directory itself
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		all++
+		if strings.HasPrefix(to, dir+"/") {
+			own++
+		}
+	}
+	return all, own, nil
+}
+
 // diskBytes returns what the files below dir occupy.
 func diskBytes(dir string) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

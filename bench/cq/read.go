@@ -19,21 +19,40 @@ func readUnits(ctx context.Context, r row, s sizes, dir string) (figures, error)
 		if err := errors.Join(f.append(ctx, s.ReadUnits), q.AwaitReadable(ctx)); err != nil {
 			return err
 		}
-		return errors.Join(readAll(q, f.keys, s, x), checkQueues(q, f.keys, f.next))
+		return errors.Join(readAll(q, f.keys, randomPlaces(r.queues, s), s, x), checkQueues(q, f.keys, f.next))
 	})
 }
 
-// readRocks measures reads of RocksDB, of units that are in table files and all in the block cache, beside gets by its C interface alone; and reads at
-// the end of a queue, of units that were written last.
+// place is a unit of a queue.
+type place struct {
+	queue int
+	slot  int64
+}
+
+// randomPlaces are where single units are read: in each queue in turn. They are the same for all who read, since what was read before is in the caches of the processor.
+func randomPlaces(queues int, s sizes) []place {
+	random, places := rand.New(rand.NewPCG(1, 2)), make([]place, s.Reads)
+	for i := range places {
+		places[i] = place{i % queues, random.Int64N(int64(s.ReadUnits / queues))}
+	}
+	return places
+}
+
+// readRocks measures reads of RocksDB, of units that are in table files and all in the block cache, beside gets of the same units by its C interface alone; and
+// reads at the end of a queue, of units that were written last.
 func readRocks(ctx context.Context, r row, s sizes, dir string) (figures, error) {
-	x, keys := figures{}, keysOf(r.queues)
+	x, keys, places := figures{}, keysOf(r.queues), randomPlaces(r.queues, s)
 	f := filler{keys: keys}
 	err := withQueues(r.engine, dir, func(q cq.Store) error {
 		f.s = q
 		if err := errors.Join(f.append(ctx, s.ReadUnits), q.AwaitReadable(ctx), q.Flush(ctx)); err != nil {
 			return err
 		}
-		newest, err := timeOne(q, keys, s.Reads, func(max int64) int64 { return max - 1 })
+		last := make([]place, len(places))
+		for i, p := range places {
+			last[i] = place{p.queue, int64(s.ReadUnits/r.queues) - 1}
+		}
+		newest, err := timeOne(q, keys, last)
 		x["tailMicros"] = micros(newest)
 		return errors.Join(err, compact(ctx, q))
 	})
@@ -42,11 +61,11 @@ func readRocks(ctx context.Context, r row, s sizes, dir string) (figures, error)
 	}
 	// Opened again nothing of it is in memory but what is read.
 	if err := withQueues(r.engine, dir, func(q cq.Store) error {
-		return errors.Join(readAll(q, keys, s, x), checkQueues(q, keys, f.next))
+		return errors.Join(readAll(q, keys, places, s, x), checkQueues(q, keys, f.next))
 	}); err != nil {
 		return nil, err
 	}
-	perGet, err := bareGets(filepath.Join(dir, "rocks"), s.Reads)
+	perGet, err := bareGets(filepath.Join(dir, "rocks"), places)
 	x["bareGetMicros"] = micros(perGet)
 	return x, err
 }
@@ -83,8 +102,8 @@ func endsOf(s cq.Store, keys []cq.Key) ([]end, error) {
 	return ends, nil
 }
 
-// readAll measures reads of 256, 32 and 1 units. Each is done twice, and the second pass counts.
-func readAll(s cq.Store, keys []cq.Key, z sizes, x figures) error {
+// readAll measures reads of 256 and 32 units, and of the one at each place. Each is done twice, and the second pass counts.
+func readAll(s cq.Store, keys []cq.Key, places []place, z sizes, x figures) error {
 	ends, err := endsOf(s, keys)
 	if err != nil {
 		return err
@@ -102,7 +121,7 @@ func readAll(s cq.Store, keys []cq.Key, z sizes, x figures) error {
 		}
 	}
 	for range 2 {
-		took, err := timeOne(s, keys, z.Reads, rand.Int64N)
+		took, err := timeOne(s, keys, places)
 		if err != nil {
 			return err
 		}
@@ -124,19 +143,19 @@ func readFully(q end, dst []cq.Unit) error {
 	return nil
 }
 
-// timeOne returns the mean time of a read of one unit, at the slot that at returns for the queue's max.
-func timeOne(s cq.Store, keys []cq.Key, reads int, at func(max int64) int64) (time.Duration, error) {
+// timeOne returns the mean time of a read of the unit at each place.
+func timeOne(s cq.Store, keys []cq.Key, places []place) (time.Duration, error) {
 	ends, err := endsOf(s, keys)
 	if err != nil {
 		return 0, err
 	}
 	var u [1]cq.Unit
 	start := time.Now()
-	for n := range reads {
-		q := ends[n%len(ends)]
-		if k, err := q.Read(at(q.max), u[:]); err != nil || k != 1 {
-			return 0, fmt.Errorf("read a unit of %s: got %d: %w", q.Key(), k, err)
+	for _, p := range places {
+		q := ends[p.queue]
+		if k, err := q.Read(p.slot, u[:]); err != nil || k != 1 {
+			return 0, fmt.Errorf("read unit %d of %s: got %d: %w", p.slot, q.Key(), k, err)
 		}
 	}
-	return time.Since(start) / time.Duration(reads), nil
+	return time.Since(start) / time.Duration(len(places)), nil
 }

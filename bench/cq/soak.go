@@ -23,15 +23,39 @@ const (
 	soakGrowth = 1.0
 )
 
-// runSoak puts, reads, closes and opens again for that long, with each engine in turn, and prints each step the memory that is not of files. The growth is that of
-// the second half: in the first one caches fill.
+// held is what the process has between two cycles, when no store is open.
+type held struct {
+	anonMiB              float64
+	objects              int64 // of RocksDB's C interface
+	mappings, ownMapped  int   // all of them, and those of files of stores
+	descriptors, ownOpen int   // likewise
+}
+
+// look returns what the process has, of stores below dir.
+func look(dir string) (h held, err error) {
+	h.objects = liveObjects()
+	if h.anonMiB, err = anonMiB(); err != nil {
+		return h, err
+	}
+	if h.mappings, h.ownMapped, err = mappedOf(dir); err != nil {
+		return h, err
+	}
+	h.descriptors, h.ownOpen, err = openOf(dir)
+	return h, err
+}
+
+// runSoak puts, reads, closes and opens again for that long, with each engine in turn, and prints each step what the process has while no store is open: memory that is not
+// of files, C objects, mappings and descriptors. The growth is that of the second half: in the first one caches fill.
 func runSoak(ctx context.Context, w io.Writer, dir, out string, d, step time.Duration) (err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
 	work, err := os.MkdirTemp(dir, "bench-cq-soak-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	var seen []float64
+	var seen []held
 	start, next, cycle := time.Now(), step, 0
 	for time.Since(start) < d {
 		e := engines[cycle/soakCycles%len(engines)] // in turn, from one store to the next
@@ -44,26 +68,63 @@ func runSoak(ctx context.Context, w io.Writer, dir, out string, d, step time.Dur
 				return err
 			}
 		}
-		if time.Since(start) < next {
+		if time.Since(start) < next && time.Since(start) < d {
 			continue
 		}
 		next += step
-		mib, err := anonMiB()
+		h, err := look(work)
 		if err != nil {
 			return err
 		}
-		seen = append(seen, mib)
-		fmt.Fprintf(w, "%4.0f s, %d cycles: RssAnon %.1f MiB\n", time.Since(start).Seconds(), cycle, mib)
+		seen = append(seen, h)
+		fmt.Fprintf(w, "%4.0f s, %d cycles: RssAnon %.1f MiB, %d C objects, %d mappings (%d of the store), %d descriptors (%d of the store)\n",
+			time.Since(start).Seconds(), cycle, h.anonMiB, h.objects, h.mappings, h.ownMapped, h.descriptors, h.ownOpen)
 	}
-	growth := slope(seen[len(seen)/2:]) / step.Minutes()
-	verdict := "ok"
-	if growth > soakGrowth {
-		verdict = "missed"
+	x := soakFigures(seen, step)
+	soakRatios(w, x)
+	x["seconds"], x["cycles"], x["messages"] = time.Since(start).Seconds(), float64(cycle), float64(cycle*soakMessages)
+	return calibrate.AppendJSON(out, record{Time: time.Now().UTC(), Profile: "soak", Row: "soak", Figures: x})
+}
+
+// soakFigures tells what grew, and the most of what should not be there at all.
+func soakFigures(seen []held, step time.Duration) figures {
+	var anon []float64
+	x := figures{}
+	half := len(seen) / 2
+	for i, h := range seen {
+		if i >= half {
+			anon = append(anon, h.anonMiB)
+		}
+		for name, n := range map[string]float64{"objects": float64(h.objects), "mappingsLeft": float64(h.ownMapped), "descriptorsLeft": float64(h.ownOpen)} {
+			x[name] = max(x[name], n)
+		}
 	}
-	fmt.Fprintf(w, "RATIO soak_growth_mib_per_minute %s <= %v %s\n", calibrate.Short(growth), soakGrowth, verdict)
-	return calibrate.AppendJSON(out, record{Time: time.Now().UTC(), Profile: "soak", Row: "soak", Figures: figures{
-		"growthMiBPerMinute": growth, "seconds": time.Since(start).Seconds(), "cycles": float64(cycle), "messages": float64(cycle * soakMessages),
-	}})
+	x["growthMiBPerMinute"] = slope(anon) / step.Minutes()
+	if len(seen) > 0 {
+		x["descriptorsGrown"] = float64(seen[len(seen)-1].descriptors - seen[half].descriptors)
+		x["mappings"], x["descriptors"] = float64(seen[len(seen)-1].mappings), float64(seen[len(seen)-1].descriptors)
+	}
+	return x
+}
+
+// soakRatios prints a line for each limit.
+func soakRatios(w io.Writer, x figures) {
+	for _, r := range []struct {
+		name, figure string
+		limit        float64
+	}{
+		{"soak_growth_mib_per_minute", "growthMiBPerMinute", soakGrowth},
+		{"soak_c_objects", "objects", 0},
+		{"soak_mappings_left", "mappingsLeft", 0},
+		{"soak_descriptors_left", "descriptorsLeft", 0},
+		{"soak_descriptors_grown", "descriptorsGrown", 0},
+	} {
+		verdict := "ok"
+		if x[r.figure] > r.limit {
+			verdict = "missed"
+		}
+		fmt.Fprintf(w, "RATIO %s %s <= %v %s\n", r.name, calibrate.Short(x[r.figure]), r.limit, verdict)
+	}
 }
 
 // soak is one cycle: number n of its store.

@@ -36,7 +36,7 @@ func TestEveryObjectIsDestroyed(t *testing.T) {
 			o.RateLimitBytesPerSec, o.Statistics = mib, true
 			db, err := Open(dir, o)
 			require.NoError(t, err)
-			require.Greater(t, live.Load(), int64(10))
+			require.Greater(t, LiveObjects(), int64(10))
 			_, _, err = db.Get(Units, []byte("none"))
 			require.NoError(t, err)
 			require.NoError(t, db.Scan(Units, nil, func(_, _ []byte) bool { return false }))
@@ -96,9 +96,9 @@ func TestEveryObjectIsDestroyed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := live.Load()
+			before := LiveObjects()
 			run(t)
-			require.Equal(t, before, live.Load())
+			require.Equal(t, before, LiveObjects())
 		})
 	}
 }
