@@ -211,7 +211,7 @@ func (c *cleaning) trimSide(ctx context.Context, kind StoreType) (err error) {
 		if ferr != nil {
 			return ferr
 		}
-		o := rocks.MigrationOptions()
+		o := c.recovery.base.OfflineRocksOptions()
 		o.MinPhyOffset, o.Logger = minPhy, c.o.Logger
 		s, err = rocks.Open(dir, o)
 	} else {

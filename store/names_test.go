@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -185,7 +186,7 @@ func TestF22TopicsCalledAsFilesOfRocksDB(t *testing.T) {
 	o := combineOptions()
 	o.MessageIndexEnable, o.Logger = false, slog.New(log)
 	o.UseSeparateStorePathForRocksdbCQ = false
-	names := []string{"CURRENT", "LOCK", "T"}
+	names := []string{"CURRENT", "LOCK", "LOG", "IDENTITY", "MANIFEST-000009", "OPTIONS-000011", "T"} // the numbers are those that the openings below come to
 	for round := range 3 {
 		s := openStore(t, root, o)
 		require.FileExists(t, filepath.Join(NewLayout(root).ConsumeQueueDir(), "CURRENT"))
@@ -197,10 +198,52 @@ func TestF22TopicsCalledAsFilesOfRocksDB(t *testing.T) {
 		require.Eventually(t, func() bool { return s.views.behind() == 0 && s.views.compared() }, 20*time.Second, time.Millisecond)
 		for _, topic := range names {
 			require.Len(t, readAll(t, s, topic, 0), round+1, topic)
+			require.Equal(t, topic == "T", isDir(filepath.Join(NewLayout(root).ConsumeQueueDir(), topic)), topic)
 		}
 		require.NoError(t, s.views.sides.lacking())
 		require.NoError(t, s.Close())
 		require.NoFileExists(t, NewLayout(root).AbortPath())
 	}
 	require.Zero(t, log.times("built again"), "%v", log.n)
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// TestF22RocksDBAmongSuchTopics: where files have such queues already, a RocksDB is not made or opened among them, which would move the queues of a topic LOG away. In a
+// directory of its own it has them too.
+func TestF22RocksDBAmongSuchTopics(t *testing.T) {
+	needRocksDB(t)
+	for _, topic := range []string{"LOG", "CURRENT", "MANIFEST-000005", "OPTIONS-000007"} {
+		t.Run(topic, func(t *testing.T) {
+			root := t.TempDir()
+			o := combineOptions()
+			o.MessageIndexEnable = false
+			s := openStore(t, root, only(o, StoreTypeFile))
+			_, err := s.Put(t.Context(), plainMessage(topic, "body"))
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+			unit := filepath.Join(NewLayout(root).ConsumeQueueDir(), topic, "0", strings.Repeat("0", 20))
+			require.FileExists(t, unit)
+			for _, shared := range []Options{o, only(o, StoreTypeRocksDB)} {
+				shared.UseSeparateStorePathForRocksdbCQ = false
+				_, err = Open(root, shared)
+				var name *SharedNameError
+				require.ErrorAs(t, err, &name)
+				require.Equal(t, topic, name.Topic)
+				require.ErrorContains(t, err, "useSeparateStorePathForRocksdbCQ=true")
+				require.FileExists(t, unit)
+			}
+			o.UseSeparateStorePathForRocksdbCQ = true
+			s = openCombined(t, root, o)
+			awaitSides(t, s)
+			require.Len(t, readAll(t, s, topic, 0), 1)
+			for _, kind := range combinedKinds {
+				require.False(t, s.views.sides.store.IsDiverged(kind, cq.Key{Topic: topic}))
+			}
+			require.NoError(t, s.Close())
+		})
+	}
 }

@@ -27,7 +27,21 @@ func (o *Options) rocksFaults() (faults []error) {
 // rocksOptions returns the options of a RocksDB of consume queues.
 func (o *Options) rocksOptions(cpus int, memory memoryBytes) rocks.Options {
 	r := sizedRocksOptions(cpus, memory)
-	db := &r.RocksDB
+	o.nameRocks(&r.RocksDB)
+	r.TailBytes = cmp.Or(o.RocksdbTailBytes, r.TailBytes)
+	return r
+}
+
+// OfflineRocksOptions returns the options of a RocksDB of consume queues that is filled, trimmed or compared by a tool: those that are named are the store's, so that what
+// is written is what the store would write; where they leave a size open it is not the machine's but a small one, see rocks.MigrationOptions.
+func (o *Options) OfflineRocksOptions() rocks.Options {
+	r := rocks.MigrationOptions()
+	o.nameRocks(&r.RocksDB)
+	return r
+}
+
+// nameRocks gives a database the options that have names, where they say something.
+func (o *Options) nameRocks(db *rocks.RocksDBOptions) {
 	db.Units.Compression = rocks.Compression(o.RocksdbCompressionType)
 	db.Units.BottommostCompression = rocks.Compression(o.BottomMostCompressionTypeForConsumeQueueStore)
 	db.Units.BlockCacheBytes = cmp.Or(o.RocksdbBlockCacheBytes, db.Units.BlockCacheBytes)
@@ -41,8 +55,6 @@ func (o *Options) rocksOptions(cpus int, memory memoryBytes) rocks.Options {
 	case o.RocksdbRateLimitBytesPerSec > 0:
 		db.RateLimitBytesPerSec = o.RocksdbRateLimitBytesPerSec
 	}
-	r.TailBytes = cmp.Or(o.RocksdbTailBytes, r.TailBytes)
-	return r
 }
 
 // Bounds of what is sized from the machine. Source: MaxBackgroundJobs 32 and MaxSubcompactions 8 of 5.5.0.

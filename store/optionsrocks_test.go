@@ -47,6 +47,29 @@ func TestRocksOptionsOfProperties(t *testing.T) {
 	}
 }
 
+// What a tool writes offline is what the store would write; what has no name is sized for little memory.
+func TestOfflineRocksOptions(t *testing.T) {
+	o := DefaultOptions()
+	require.Equal(t, rocks.MigrationOptions(), o.OfflineRocksOptions())
+	o, _, err := ParseOptions(map[string]string{
+		"rocksdbCompressionType": "snappy", "bottomMostCompressionTypeForConsumeQueueStore": "none", "rocksdbBlockCacheBytes": "1000000", "rocksdbWriteBufferBytes": "2000000",
+		"rocksdbBackgroundJobs": "3", "rocksdbRateLimitBytesPerSec": "4000000", "rocksdbTailBytes": "5000000",
+	})
+	require.NoError(t, err)
+	r, store := o.OfflineRocksOptions(), o.rocksOptions(2, 24<<30)
+	want := rocks.MigrationOptions()
+	want.RocksDB.MaxBackgroundJobs, want.RocksDB.MaxSubcompactions = store.RocksDB.MaxBackgroundJobs, store.RocksDB.MaxSubcompactions
+	want.RocksDB.RateLimitBytesPerSec = store.RocksDB.RateLimitBytesPerSec
+	to, from := &want.RocksDB.Units, &store.RocksDB.Units
+	to.Compression, to.BottommostCompression = from.Compression, from.BottommostCompression
+	to.BlockCacheBytes, to.WriteBufferBytes = from.BlockCacheBytes, from.WriteBufferBytes
+	require.Equal(t, want, r)
+	require.Equal(t, []any{rocks.Snappy, rocks.NoCompression, int64(1e6), int64(2e6), 3, int64(4e6)}, []any{
+		r.RocksDB.Units.Compression, r.RocksDB.Units.BottommostCompression, r.RocksDB.Units.BlockCacheBytes, r.RocksDB.Units.WriteBufferBytes,
+		r.RocksDB.MaxBackgroundJobs, r.RocksDB.RateLimitBytesPerSec,
+	})
+}
+
 // What is set arrives in the database.
 func TestRocksOptionsOfAStore(t *testing.T) {
 	o := viewOptions(StoreTypeRocksDB)

@@ -391,7 +391,7 @@ func TestFRF12DamagedRocksDBIsSetAside(t *testing.T) {
 				aside := listTree(l.brokenDir())
 				require.NotEmpty(t, aside)
 				for _, path := range aside {
-					require.True(t, isRocksFile(filepath.Base(path)), path)
+					require.True(t, IsRocksFile(filepath.Base(path)), path)
 					require.True(t, strings.HasPrefix(path, filepath.Join(l.brokenDir(), "rocksdb-1")), path)
 				}
 			})

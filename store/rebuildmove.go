@@ -78,7 +78,7 @@ func (r *rebuilding) moveQueues(ctx context.Context, kind StoreType, to string) 
 		if err != nil || !found {
 			return err
 		}
-		return moveEntries(dir, filepath.Join(to, "rocksdb"), func(e fs.DirEntry) bool { return e.Type().IsRegular() && isRocksFile(e.Name()) })
+		return moveEntries(dir, filepath.Join(to, "rocksdb"), func(e fs.DirEntry) bool { return e.Type().IsRegular() && IsRocksFile(e.Name()) })
 	case kind == StoreTypeRocksDB:
 		return r.dropRows(ctx)
 	}

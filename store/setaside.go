@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -73,6 +75,11 @@ func (s *Store) openRocksAt(dir string, minPhy int64) (cq.Store, error) {
 	if err := makeDir(s.fs, dir); err != nil {
 		return nil, err
 	}
+	if dir == s.layout.RocksDir(RocksShared) {
+		if err := s.layout.CheckShared(); err != nil {
+			return nil, err
+		}
+	}
 	o := s.o.machineRocksOptions()
 	o.Create, o.MinPhyOffset, o.Logger = true, minPhy, s.o.Logger
 	q, err := rocks.Open(dir, o)
@@ -87,7 +94,7 @@ func (s *Store) openRocksAt(dir string, minPhy int64) (cq.Store, error) {
 func setAsideRocks(fsys mmap.FS, l Layout, dir string) (to string, err error) {
 	var names []string
 	if err := readDir(dir, func(e fs.DirEntry) error {
-		if e.Type().IsRegular() && isRocksFile(e.Name()) {
+		if e.Type().IsRegular() && IsRocksFile(e.Name()) {
 			names = append(names, e.Name())
 		}
 		return nil
@@ -131,17 +138,34 @@ func newAside(fsys mmap.FS, l Layout, name string) (string, error) {
 	}
 }
 
-// isRocksFile tells whether RocksDB gives a file of a database such a name. File queues are directories.
-func isRocksFile(name string) bool {
-	switch name {
-	case currentFile, "IDENTITY", "LOCK", "LOG":
-		return true
-	}
-	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "LOG.old."} {
-		if strings.HasPrefix(name, prefix) {
-			return true
+// rocksFiles are the names that RocksDB gives the files of a database.
+var rocksFiles = regexp.MustCompile(`^(CURRENT|IDENTITY|LOCK|LOG|LOG\.old\.\d+|MANIFEST-\d+|OPTIONS-\d+(\.dbtmp)?|\d+\.(sst|log|ldb|dbtmp|blob))$`)
+
+// IsRocksFile tells whether RocksDB gives a file of a database such a name. File queues are directories.
+func IsRocksFile(name string) bool { return rocksFiles.MatchString(name) }
+
+// SharedNameError tells of a topic whose directory has a name that RocksDB gives its files, in a directory that both are to share. RocksDB would fail over it, sooner or
+// later, or, for LOG, move it away.
+type SharedNameError struct {
+	Dir, Topic string
+}
+
+func (e *SharedNameError) Error() string {
+	return fmt.Sprintf("open RocksDB consume queues in %s: topic %s has file queues there, in a directory of a name that RocksDB gives its files: "+
+		"keep a new RocksDB in a directory of its own (useSeparateStorePathForRocksdbCQ=true, migrate --layout separate); beside one that is there, move the topic's directory away, "+
+		"and the combined store has its queues in RocksDB alone", e.Dir, e.Topic)
+}
+
+// CheckShared looks for topics whose file queues are in the way of a RocksDB in the same directory. The error is a *SharedNameError.
+func (l Layout) CheckShared() error {
+	dir := l.RocksDir(RocksShared)
+	return readDir(dir, func(e fs.DirEntry) error {
+		if !IsRocksFile(e.Name()) || e.Type().IsRegular() {
+			return nil
 		}
-	}
-	stem, ext, ok := strings.Cut(name, ".")
-	return ok && stem != "" && strings.Trim(stem, "0123456789") == "" && slices.Contains([]string{"sst", "log", "ldb", "blob", "dbtmp"}, ext)
+		if st, err := os.Stat(filepath.Join(dir, e.Name())); err != nil || !st.IsDir() {
+			return nil // RocksDB tells
+		}
+		return &SharedNameError{Dir: dir, Topic: e.Name()}
+	})
 }

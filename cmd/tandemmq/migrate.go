@@ -69,6 +69,7 @@ func sourceFlags() []cli.Flag {
 		&cli.StringFlag{Name: "to", Value: string(cq.KindRocks), Usage: "`SIDE` to migrate to: rocks or file"},
 		&cli.StringFlag{Name: "layout", Usage: "where a new RocksDB goes: `LAYOUT` separate (consumequeue_rocksdb/, the default) or shared (consumequeue/); an existing one decides"},
 		&cli.Int64Flag{Name: "cq-file-size", Value: 6_000_000, Usage: "`BYTES` of a consume queue file where no existing file tells (mappedFileSizeConsumeQueue)"},
+		&cli.StringFlag{Name: "conf", Usage: "`FILE` of the broker (broker.conf): the options of RocksDB by their names, as the store takes them (rocksdbCompressionType and others)"},
 		&cli.BoolFlag{Name: "accept-torn-tail", Usage: "take bytes after the last record that are no record as the end of the log"},
 		&cli.IntFlag{Name: "samples", Value: 100_000, Usage: "about how many records (`N`) the verification decodes, at least two for each queue"},
 	}

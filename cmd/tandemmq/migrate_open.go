@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -180,6 +179,11 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 	if ok {
 		layout = found
 	}
+	if layout == store.RocksShared {
+		if err := l.CheckShared(); err != nil {
+			return nil, err
+		}
+	}
 	d.RocksFound, d.RocksLayout = ok, migrate.RocksLayout(layout)
 	if d.FileFound, err = l.HasFileQueues(); err != nil {
 		return nil, err
@@ -187,7 +191,12 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 	if d.CQFileSize, err = cqFileSize(c, l, d.FileFound, st.CQFileSize); err != nil {
 		return nil, err
 	}
-	s := &sides{l: l, minPhy: max(log.MinOffset(), 0), rocksDir: l.RocksDir(layout), shared: layout == store.RocksShared, fileSize: d.CQFileSize}
+	s := &sides{l: l, minPhy: max(log.MinOffset(), 0), rocksDir: l.RocksDir(layout), shared: layout == store.RocksShared, fileSize: d.CQFileSize, options: store.DefaultOptions()}
+	if path := c.String("conf"); path != "" {
+		if s.options, err = readConf(path); err != nil {
+			return nil, err
+		}
+	}
 	d.FreeBytes = func() (int64, error) { return mmap.FreeBytes(l.Root) }
 	d.OpenReader, d.OpenTarget, d.RemoveTarget = s.openReader, s.openTarget, s.remove
 	d.SetLogicsPosition = func(phyOffset, storeTimestampMs int64) error {
@@ -230,6 +239,7 @@ type sides struct {
 	rocksDir string
 	shared   bool
 	fileSize int64
+	options  store.Options
 }
 
 func (s *sides) openReader(kind cq.Kind) (cq.Store, error) {
@@ -241,13 +251,17 @@ func (s *sides) openReader(kind cq.Kind) (cq.Store, error) {
 
 func (s *sides) openTarget(kind cq.Kind) (migrate.Target, error) {
 	if kind == cq.KindFile {
-		return file.Open(s.l.ConsumeQueueDir(), file.Options{MinPhyOffset: s.minPhy, ExtDir: s.l.ExtDir(), FileSizeBytes: s.fileSize})
+		o := file.Options{MinPhyOffset: s.minPhy, ExtDir: s.l.ExtDir(), FileSizeBytes: s.fileSize}
+		if s.shared {
+			o.Reserved = store.IsRocksFile
+		}
+		return file.Open(s.l.ConsumeQueueDir(), o)
 	}
 	return rocks.Open(s.rocksDir, s.rocksOptions(false))
 }
 
 func (s *sides) rocksOptions(readOnly bool) rocks.Options {
-	o := rocks.MigrationOptions()
+	o := s.options.OfflineRocksOptions()
 	o.ReadOnly, o.Create, o.MinPhyOffset = readOnly, !readOnly, s.minPhy
 	o.IngestDir = filepath.Join(s.l.StateDir(), "ingest")
 	o.RocksDB.LogDir = s.l.StateDir() // not among the queues, where a shared layout keeps its topics
@@ -277,9 +291,6 @@ func (s *sides) remove(kind cq.Kind) (err error) {
 	return t.Flush(context.Background())
 }
 
-// rocksFiles are the names of the files that RocksDB makes.
-var rocksFiles = regexp.MustCompile(`^(CURRENT|IDENTITY|LOCK|LOG|LOG\.old\.\d+|MANIFEST-\d+|OPTIONS-\d+(\.dbtmp)?|\d+\.(sst|log|dbtmp|blob))$`)
-
 // removeRocks removes a database's own regular files, and its directory when that is then empty and not a link.
 func removeRocks(dir string) error {
 	entries, err := os.ReadDir(dir)
@@ -295,7 +306,7 @@ func removeRocks(dir string) error {
 		entries[0], entries[i] = entries[i], entries[0]
 	}
 	for _, e := range entries {
-		if e.Type().IsRegular() && rocksFiles.MatchString(e.Name()) {
+		if e.Type().IsRegular() && store.IsRocksFile(e.Name()) {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}

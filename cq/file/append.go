@@ -118,7 +118,7 @@ func (s *Store) splitRuns(part []cq.Entry) (n int, scattered bool, err error) {
 
 // newQueueRLocked returns the queue of a key that was not looked at before. It lets go of the lock of the table and takes it again.
 func (s *Store) newQueueRLocked(k cq.Key) (*queue, error) {
-	if err := checkKey(k); err != nil {
+	if err := s.checkKey(k); err != nil {
 		return nil, fmt.Errorf("append: %w", err)
 	}
 	s.queues.RUnlock()

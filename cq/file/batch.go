@@ -86,8 +86,8 @@ func (s *BatchStore) Queues() iter.Seq2[cq.Key, error] {
 
 // Queue opens a batch queue: fs.ErrNotExist tells that there is none. Its last file is looked at, unit by unit: a *cq.CorruptError names the first that cannot be.
 func (s *BatchStore) Queue(k cq.Key) (*BatchQueue, error) {
-	if err := checkKey(k); err != nil {
-		return nil, err
+	if !possibleKey(k) {
+		return nil, &cq.QueueError{Key: k, Err: ErrName}
 	}
 	dir := queueDir(s.dir, k)
 	if _, err := os.Stat(dir); err != nil {

@@ -11,10 +11,13 @@ import (
 // ErrName is the cause of a cq.QueueError of a queue whose topic cannot be the name of a directory on any filesystem, or whose id is negative.
 var ErrName = errors.New("no possible directory of a queue")
 
+// ErrReserved is the cause of a cq.QueueError of a queue whose topic has the name of a file that is not the store's, see Options.Reserved.
+var ErrReserved = errors.New("the name is kept for a file that is no queue")
+
 // CheckName tells whether the queue's name can be that of a directory here: ErrName says that no filesystem takes it, ENAMETOOLONG and EILSEQ that this one does not, and
-// ENOTDIR that something else lies there, such as a file of a RocksDB database.
+// ENOTDIR that something else lies there, such as a file of a RocksDB database; ErrReserved that something else may.
 func (s *Store) CheckName(k cq.Key) error {
-	if err := checkKey(k); err != nil {
+	if err := s.checkKey(k); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(queueDir(s.dir, k)); err != nil && alone(s.dir, err) {

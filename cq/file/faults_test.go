@@ -349,6 +349,27 @@ func TestQueueError(t *testing.T) {
 	require.NoError(t, s.Append(t.Context(), entries(cq.Key{Topic: "CURRENT"}, 0, 3)), "once the place is free")
 }
 
+// A queue whose topic has the name of a file that is not the store's is not made; others are.
+func TestQueueOfAReservedName(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{Reserved: func(topic string) bool { return topic == "LOG" }})
+	require.NoError(t, err)
+	k := cq.Key{Topic: "LOG"}
+	batch := append(entries(testKey, 0, 1), entries(k, 0, 1)...)
+	var name *cq.QueueError
+	err = s.Append(t.Context(), batch)
+	require.ErrorAs(t, err, &name)
+	require.Equal(t, k, name.Key)
+	require.ErrorIs(t, err, ErrReserved)
+	require.ErrorIs(t, s.CheckName(k), ErrReserved)
+	require.ErrorIs(t, s.Import(t.Context(), []cq.Run{{Key: k, Units: []cq.Unit{batch[0].Unit}}}), ErrReserved)
+	require.ErrorIs(t, s.Publish(t.Context(), []cq.QueueEnd{{Key: k, Max: 1}}, 0), ErrReserved)
+	_, ok := s.Queue(testKey)
+	require.True(t, ok)
+	require.NoDirExists(t, filepath.Join(dir, "LOG"))
+	require.NoError(t, s.Close())
+}
+
 // A name that this filesystem does not take is found out when the directory is made, or already when it is listed.
 func TestQueueErrorOfTheFilesystem(t *testing.T) {
 	for err, want := range map[error]bool{

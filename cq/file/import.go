@@ -35,7 +35,7 @@ func (s *Store) Import(ctx context.Context, runs []cq.Run) error {
 			return err
 		}
 		r := &runs[i]
-		if err := checkKey(r.Key); err != nil {
+		if err := s.checkKey(r.Key); err != nil {
 			return fmt.Errorf("import: %w", err)
 		}
 		if err := checkUnits(r.Key, r.From, r.Units...); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) Publish(ctx context.Context, ends []cq.QueueEnd, _ int64) error 
 }
 
 func (s *Store) publishQueue(e *cq.QueueEnd, t *touched) error {
-	if err := checkKey(e.Key); err != nil {
+	if err := s.checkKey(e.Key); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	if e.Max <= 0 || e.Max > maxSlot || e.Min < 0 || e.Min > e.Max {

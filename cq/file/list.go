@@ -26,9 +26,13 @@ func possibleKey(k cq.Key) bool {
 		!strings.ContainsAny(k.Topic, "/\x00")
 }
 
-func checkKey(k cq.Key) error {
-	if !possibleKey(k) {
+// checkKey refuses a queue that cannot be, or must not.
+func (s *Store) checkKey(k cq.Key) error {
+	switch {
+	case !possibleKey(k):
 		return &cq.QueueError{Key: k, Err: ErrName}
+	case s.reserved != nil && s.reserved(k.Topic):
+		return &cq.QueueError{Key: k, Err: ErrReserved}
 	}
 	return nil
 }

@@ -34,6 +34,9 @@ type Options struct {
 	MinPhyOffset int64
 	// ExtDir is the tree of extension files. Empty: the directory of the store with "_ext" behind its name.
 	ExtDir string
+	// Reserved tells which names of topics are those of files that somebody else makes in the directory, such as a RocksDB: no queue is made in their place.
+	// nil: none.
+	Reserved func(topic string) bool
 	// Logger gets what was passed over (foreign names) or repaired. nil: discard.
 	Logger *slog.Logger
 }
@@ -45,6 +48,7 @@ type Store struct {
 	fileBytes    int64
 	perFile      int64 // units per file
 	minPhyOffset atomic.Int64
+	reserved     func(topic string) bool // nil: none
 	log          *slog.Logger
 	opened       openTable
 	closed       atomic.Bool
@@ -89,7 +93,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: dir, extDir: o.ExtDir, readOnly: o.ReadOnly, fileBytes: fileBytes, perFile: fileBytes / unitBytes,
-		log: o.Logger,
+		reserved: o.Reserved, log: o.Logger,
 	}
 	s.minPhyOffset.Store(max(o.MinPhyOffset, 0))
 	if s.extDir == "" {

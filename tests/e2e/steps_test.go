@@ -101,6 +101,39 @@ func TestMigrateStepByStep(t *testing.T) {
 	}
 }
 
+// TestMigrateTakesTheBrokersRocksDBOptions: what is written is what the broker with that configuration would write.
+func TestMigrateTakesTheBrokersRocksDBOptions(t *testing.T) {
+	for _, c := range []struct{ conf, units string }{
+		{"", "kLZ4Compression"},
+		{"brokerName=b\nrocksdbCompressionType=snappy\n", "kSnappyCompression"},
+	} {
+		dir := sample(t)
+		want := dump(t, dir, "file")
+		args := []string{"migrate", "run", "--store", dir, "--yes"}
+		if c.conf != "" {
+			conf := filepath.Join(t.TempDir(), "broker.conf")
+			require.NoError(t, os.WriteFile(conf, []byte(c.conf), 0o644))
+			args = append(args, "--conf", conf)
+		}
+		tandemmq.MustRun(t, args...)
+		require.Equal(t, want, dump(t, dir, "rocks"))
+		paths, err := filepath.Glob(filepath.Join(dir, "consumequeue_rocksdb", "OPTIONS-*"))
+		require.NoError(t, err)
+		require.NotEmpty(t, paths)
+		b, err := os.ReadFile(paths[len(paths)-1])
+		require.NoError(t, err)
+		_, units, _ := strings.Cut(string(b), `[CFOptions "default"]`)
+		units, _, _ = strings.Cut(units, "[TableOptions")
+		require.Contains(t, units, "  compression="+c.units+"\n")
+	}
+	dir, conf := sample(t), filepath.Join(t.TempDir(), "broker.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("rocksdbCompressionType=LZ4\n"), 0o644))
+	r := tandemmq.Run(t, "migrate", "run", "--store", dir, "--yes", "--conf", conf)
+	require.NotZero(t, r.Code)
+	require.Contains(t, r.Stderr, "rocksdbCompressionType")
+	require.NoDirExists(t, filepath.Join(dir, "consumequeue_rocksdb"))
+}
+
 func TestMigrateRocksToFile(t *testing.T) {
 	dir := sample(t)
 	want := dump(t, dir, "file")
