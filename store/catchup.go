@@ -11,13 +11,15 @@ const (
 	catchUpSaveBytes = 256 << 20
 	catchUpSaveEvery = 10 * time.Second
 	catchUpSaveShare = 20 // noting takes one part of so many of the time
+	// catchUpSaveCost is what noting is taken to cost before that is known: a catch-up of two seconds is as well done again.
+	catchUpSaveCost = 100 * time.Millisecond
 )
 
 // catchingUp returns who is told how far a catch-up from one physical offset to another is.
 func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) {
 	report := v.s.phase("dispatch to "+v.view.name(), to-from, "bytes")
 	saved, begin := from, time.Now()
-	at, told, cost := begin, begin, time.Duration(0)
+	at, told, cost := begin, begin, catchUpSaveCost
 	return func(phy int64) {
 		report(phy - from)
 		if time.Since(told) >= rebuildTold {
@@ -33,12 +35,19 @@ func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) 
 		if v.rebuild != nil {
 			save = v.flush
 		}
-		if err := save(ctx); err != nil && ctx.Err() == nil {
+		if err := v.saveAlone(ctx, save); err != nil && ctx.Err() == nil {
 			v.s.logger.Warn("progress of the catch-up could not be saved", slog.Any("err", err))
 		}
 		saved, at = phy, time.Now()
 		cost = at.Sub(now)
 	}
+}
+
+// saveAlone saves while nothing is delivered: a sync of files that are being appended to takes several times as long.
+func (v *views) saveAlone(ctx context.Context, save func(ctx context.Context) error) error {
+	v.follow.delivering.Lock()
+	defer v.follow.delivering.Unlock()
+	return save(ctx)
 }
 
 func perSecond(n int64, since time.Time) int64 {

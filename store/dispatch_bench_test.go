@@ -12,6 +12,7 @@ import (
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/combine"
 	"github.com/tandemq/tandemmq/cq/file"
 	"github.com/tandemq/tandemmq/cq/rocks"
 	"github.com/tandemq/tandemmq/index"
@@ -83,6 +84,15 @@ func BenchmarkDispatch(b *testing.B) {
 				o := rocks.DefaultOptions()
 				o.Create = true
 				return overQueues(rocks.Open(b.TempDir(), o))
+			}},
+			{"combine", func() (view, func() error) {
+				o := rocks.DefaultOptions()
+				o.Create = true
+				r, err := rocks.Open(b.TempDir(), o)
+				require.NoError(b, err)
+				f, err := file.Open(l.ConsumeQueueDir(), file.Options{FileSizeBytes: 6_000_000})
+				require.NoError(b, err)
+				return overQueues(combine.New(f, r, combine.Options{}))
 			}},
 			{"index", func() (view, func() error) {
 				x, err := index.Open(l.IndexDir(), index.Options{})

@@ -24,6 +24,7 @@ func TestF11EntryThatNoStoreCanHold(t *testing.T) {
 		cq.Entry{Key: cq.Key{Topic: "B"}, Unit: unit(1)},
 	)
 	require.NoError(t, v.deliver(t.Context(), b, 1100))
+	require.NoError(t, v.settle(t.Context()))
 	require.EqualValues(t, 1, v.unsupported.Load())
 	for _, topic := range []string{"A", "B"} {
 		q, ok := v.queues.Queue(cq.Key{Topic: topic})

@@ -81,7 +81,7 @@ func (f *filler) run(ctx context.Context) error {
 	if err := f.append(ctx, true); err != nil {
 		return err
 	}
-	if err := f.target.AwaitReadable(ctx); err != nil {
+	if err := f.target.AwaitReadable(ctx); err != nil { // what others appended as well
 		return err
 	}
 	return f.done()

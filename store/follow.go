@@ -22,17 +22,26 @@ import (
 // So a view that is slow, broken or being rebuilt holds up nothing but itself, and each has a position of its own. It sleeps
 // while there is nothing new.
 
-// view is what a follower feeds. One goroutine at a time calls add and turn, one at a time deliver; it may be another.
+// view is what a follower feeds. One goroutine at a time calls add and turn, one at a time deliver, one at a time settle; they may be three.
 type view interface {
 	name() string
 	// add takes what the view needs of a record. Its slices are valid until the delivery of its batch returns.
 	add(r *message.Record)
 	// turn returns what was added since the last turn, for deliver, which gets the batches in this order.
 	turn() batch
-	// deliver puts a batch into the view: when it returns nil, what readers of the view see is complete up to there, and the view has the batch back. An error leaves
-	// all of it in place, to be delivered again.
+	// deliver puts a batch into the view: when it returns nil, the view has accepted it in order, and has the batch back. An error leaves all of it in place, to be
+	// delivered again.
 	// end is the physical offset behind the last of it.
 	deliver(ctx context.Context, b batch, end int64) error
+}
+
+// lateView is a view whose readers may see later what it has accepted. What a view of another kind accepts is seen at once.
+type lateView interface {
+	view
+	// late tells whether it is so. Constant.
+	late() bool
+	// settle returns when what readers of the view see is complete up to what was delivered before the call. It may be called again after an error.
+	settle(ctx context.Context) error
 }
 
 // batch is what a view has added, of a type of its own.
@@ -67,14 +76,15 @@ const (
 	followBatchBytes   = 1 << 20
 )
 
-// A delivery that fails is tried again this often, later each time; then the follower gives up and says so.
+// A delivery, or a settling, that fails is tried again this often, later each time; then the follower gives up and says so.
 const (
 	deliverTries   = 10
 	minDeliverWait = 10 * time.Millisecond
 	maxDeliverWait = 2 * time.Second
 )
 
-// follower brings one view along.
+// follower brings one view along. What it has delivered to a view that is late is settled by a goroutine of its own, so that the log is read on and
+// delivered while RocksDB writes what came before; how far ahead that may be is for the view to bound, whose deliver waits then. Progress is what has been settled.
 type follower struct {
 	view        view
 	log         *commitlog.Log
@@ -82,8 +92,13 @@ type follower struct {
 	uncommitted bool // read beyond the confirm offset
 
 	overlapBytes int64 // minOverlapBytes, smaller in tests
+	settleAhead  int   // maxSettleAhead, less in tests
 
-	from atomic.Int64 // everything below is in the view
+	from atomic.Int64 // everything below is in the view, for its readers to see
+
+	delivering sync.Mutex // held while a batch is delivered, and by who wants none to be
+
+	settling *settling // at work; nil: what is delivered is seen at once. Set and used by who delivers
 
 	last struct {
 		sync.Mutex
@@ -92,7 +107,7 @@ type follower struct {
 
 	poison atomic.Int64 // records the view could not take, passed over
 	holes  atomic.Int64 // bytes of the log passed over because nothing there is a record
-	full   atomic.Bool  // waits for room on the disk
+	full   atomic.Int32 // how many wait for room on the disk: who delivers, who settles
 	failed atomic.Pointer[error]
 }
 
@@ -100,7 +115,7 @@ type follower struct {
 type recordMark struct{ phy, ms int64 }
 
 func newFollower(v view, log *commitlog.Log, logger *slog.Logger, from int64) *follower {
-	f := &follower{view: v, log: log, logger: logger, overlapBytes: minOverlapBytes}
+	f := &follower{view: v, log: log, logger: logger, overlapBytes: minOverlapBytes, settleAhead: maxSettleAhead}
 	f.from.Store(from)
 	f.last.phy = -1
 	return f
@@ -114,9 +129,16 @@ type tail interface {
 
 // run follows the log until ctx ends or the log is closed and everything in it delivered.
 func (f *follower) run(ctx context.Context, t tail) {
+	if err := f.settled(ctx, nil, func(ctx context.Context) error { return f.tail(ctx, t) }); err != nil && ctx.Err() == nil {
+		f.fail(err)
+	}
+}
+
+// tail is run, but for what is settled later.
+func (f *follower) tail(ctx context.Context, t tail) error {
 	var done time.Time // when the last batch was delivered
 	var rate gathering
-	for t.AwaitConfirm(ctx, f.from.Load(), f.uncommitted) {
+	for t.AwaitConfirm(ctx, f.next(), f.uncommitted) {
 		if rate.thick && time.Since(done) < 2*gatherWait {
 			time.Sleep(gatherWait)
 		}
@@ -125,16 +147,14 @@ func (f *follower) run(ctx context.Context, t tail) {
 		if f.uncommitted {
 			to = p.Committed
 		}
-		from := f.from.Load()
-		if err := f.catchUp(ctx, to, nil); err != nil {
-			if ctx.Err() == nil {
-				f.fail(err)
-			}
-			return
+		from := f.next()
+		if err := f.bring(ctx, to, nil); err != nil {
+			return err
 		}
 		done = time.Now()
-		rate.delivered(f.from.Load()-from, done)
+		rate.delivered(f.next()-from, done)
 	}
+	return nil
 }
 
 // fail ends the follower with an error that an operator has to see.
@@ -162,17 +182,23 @@ func (f *follower) lastDelivered() (phy, ms int64) {
 // minOverlapBytes is how much there has to be in front of a follower for it to read one batch while another is delivered, which takes a goroutine. One that keeps up has less.
 const minOverlapBytes = 4 * followBatchBytes
 
-// catchUp delivers everything below to, which readers may see. progress is told how far it came, now and then, not always by the caller's goroutine; nil: nobody.
+// catchUp delivers everything below to, which readers may see, and returns when they do. progress is told how far it came, now and then, not always by the caller's
+// goroutine, but never by two at a time; nil: nobody.
 func (f *follower) catchUp(ctx context.Context, to int64, progress func(phy int64)) error {
-	if progress == nil {
+	return f.settled(ctx, progress, func(ctx context.Context) error { return f.bring(ctx, to, progress) })
+}
+
+// bring delivers everything below to.
+func (f *follower) bring(ctx context.Context, to int64, progress func(phy int64)) error {
+	if progress == nil || f.settling != nil { // who settles tells it
 		progress = func(int64) {}
 	}
-	for from := f.from.Load(); from < to; from = f.from.Load() {
+	for from := f.next(); from < to; from = f.next() {
 		if to-from >= f.overlapBytes && runtime.GOMAXPROCS(0) > 1 {
 			if err := f.overlap(ctx, from, to, progress); err != nil {
 				return err
 			}
-			from = f.from.Load() // a step makes of what it met there what has to be made of it
+			from = f.next() // a step makes of what it met there what has to be made of it
 		}
 		if from < to {
 			if err := f.step(ctx, from, to); err != nil {
@@ -230,13 +256,13 @@ func (f *follower) step(ctx context.Context, from, to int64) error {
 	}
 	s, err := f.read(from, to)
 	if err != nil {
-		return f.outOfRange(err, from)
+		return f.outOfRange(ctx, err, from)
 	}
 	if err := f.finish(ctx, s); err != nil {
 		return err
 	}
 	if s.end == from && s.damage != nil {
-		return f.stepOver(from, s.damage)
+		return f.stepOver(ctx, from, s.damage)
 	}
 	return nil
 }
@@ -282,24 +308,17 @@ func (f *follower) finish(ctx context.Context, s stretch) error {
 	if err := f.deliver(ctx, s.batch, s.end); err != nil {
 		return err
 	}
-	if s.last.phy >= 0 {
-		f.last.Lock()
-		f.last.recordMark = s.last
-		f.last.Unlock()
-	}
-	f.from.Store(s.end)
-	return nil
+	return f.advance(ctx, s.end, s.last)
 }
 
 // outOfRange goes on at the log's beginning when retention has removed what was to be read: the records are gone for every reader.
-func (f *follower) outOfRange(err error, from int64) error {
+func (f *follower) outOfRange(ctx context.Context, err error, from int64) error {
 	var r *commitlog.RangeError
 	if !errors.As(err, &r) || from >= r.Min {
 		return err
 	}
 	f.logger.Warn("records expired before they were dispatched", slog.String("view", f.view.name()), slog.Int64("phyOffset", from), slog.Int64("minPhyOffset", r.Min))
-	f.from.Store(r.Min)
-	return nil
+	return f.advance(ctx, r.Min, recordMark{phy: -1})
 }
 
 // parsing adds the records of b, which begins at physical offset from, to a view.
@@ -381,15 +400,25 @@ func (f *follower) passOver(phy int64, why error) {
 
 // deliver delivers what was added, trying again when it fails.
 func (f *follower) deliver(ctx context.Context, b batch, end int64) error {
-	wait := minDeliverWait
+	f.delivering.Lock()
+	defer f.delivering.Unlock()
+	return f.insist(ctx, "delivery", func() error { return f.view.deliver(ctx, b, end) })
+}
+
+// insist does something again when it fails, for a while, and as long as it fails for want of room.
+func (f *follower) insist(ctx context.Context, what string, do func() error) error {
+	wait, waits := minDeliverWait, int32(0)
+	defer func() { f.full.Add(-waits) }()
 	for try := 1; ; try++ {
-		err := f.view.deliver(ctx, b, end)
+		err := do()
 		full := diskFull(err)
-		f.full.Store(full)
+		if full && waits == 0 {
+			waits = f.full.Add(1)
+		}
 		if err == nil || ctx.Err() != nil || try >= deliverTries && !full { // room may come back
 			return err
 		}
-		f.logger.Warn("delivery failed, trying again", slog.String("view", f.view.name()), slog.Int("try", try), slog.Any("err", err))
+		f.logger.Warn("dispatch failed, trying again", slog.String("view", f.view.name()), slog.String("what", what), slog.Int("try", try), slog.Any("err", err))
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
@@ -402,7 +431,7 @@ func (f *follower) deliver(ctx context.Context, b batch, end int64) error {
 }
 
 // stepOver looks for the next record behind a place where none stands, and counts what lies between.
-func (f *follower) stepOver(from int64, damage error) error {
+func (f *follower) stepOver(ctx context.Context, from int64, damage error) error {
 	s := f.log.Scanner(from, commitlog.ScanOptions{NoReadahead: true})
 	defer s.Close()
 	if s.Next() {
@@ -415,6 +444,5 @@ func (f *follower) stepOver(from int64, damage error) error {
 	f.holes.Add(next - from)
 	f.logger.Error("a part of the log is no record and is passed over", slog.String("view", f.view.name()),
 		slog.Int64("phyOffset", from), slog.Int64("bytes", next-from), slog.Any("err", damage))
-	f.from.Store(next)
-	return nil
+	return f.advance(ctx, next, recordMark{phy: -1})
 }

@@ -17,13 +17,13 @@ import (
 // interleaved runs fn once, right after the inner deliver has let go of the view's lock and before the follower stores its position: where
 // the goroutine that mends may get the lock.
 type interleaved struct {
-	view
+	lateView
 	once sync.Once
 	fn   func()
 }
 
 func (v *interleaved) deliver(ctx context.Context, b batch, end int64) error {
-	err := v.view.deliver(ctx, b, end)
+	err := v.lateView.deliver(ctx, b, end)
 	v.once.Do(v.fn)
 	return err
 }
@@ -52,7 +52,7 @@ func TestMendGetsTheBatchBeingDelivered(t *testing.T) {
 			_, err := s.Put(t.Context(), plainMessage("T", "body"))
 			require.NoError(t, err)
 		}
-		w := &interleaved{view: v.view, fn: func() {
+		w := &interleaved{lateView: v.view, fn: func() {
 			require.NoError(t, v.view.mend(t.Context(), s.Log()))
 		}}
 		v.follow.view = w
@@ -107,7 +107,7 @@ func TestMendGetsTheBatchBeingRetried(t *testing.T) {
 		}
 		real := v.view.queues
 		v.view.queues = &failingAppend{Store: real, left: 1}
-		w := &interleaved{view: v.view, fn: func() {
+		w := &interleaved{lateView: v.view, fn: func() {
 			v.view.queues = real
 			require.NoError(t, v.view.mend(t.Context(), s.Log()))
 		}}

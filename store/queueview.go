@@ -32,7 +32,9 @@ type queueView struct {
 	// batch tells topics whose queues are batch queues, which this version does not keep: their records are in the log and in no queue.
 	batch  func(topic string) bool
 	logger *slog.Logger
-	onNew  func(batch []cq.Entry) // told what became readable, before the next batch; nil: nobody
+	onNew  func(batch []cq.Entry) // told what can be read where its queues are read, batch by batch in order; nil: nobody
+	// served tells whether what was appended can be read already where the queues of the batch are read, though not everywhere; nil: it cannot.
+	served func(batch []cq.Entry) bool
 	// onMended is told of queues that were mended: what came for them meanwhile could not be read when onNew was told. nil: nobody.
 	onMended func(k cq.Key, b cq.Bounds)
 
@@ -59,6 +61,10 @@ type queueView struct {
 
 		delivered int64      // everything below it is in the queues that are not broken
 		last      recordMark // the last record below that
+	}
+	untold struct { // batches that were appended and of which nobody was told, in order
+		sync.Mutex
+		batches []*queueBatch
 	}
 	saveBroken func(mended map[cq.Key]int64) error // writes down which queues are broken, and how far they are mended; nil: nobody asks
 	saveAtOnce bool                                // before the next delivery: what is broken is not found out again
@@ -223,9 +229,22 @@ func (v *queueView) turn() batch {
 	return b
 }
 
-// deliver appends what was added, but for what belongs to broken queues: a mending reads that off the log, up to what was delivered.
+// late tells whether units are readable later than they are accepted: where a RocksDB writes them.
+func (v *queueView) late() bool { return v.queues.Kind() != cq.KindFile }
+
+// deliver appends what was added, but for what belongs to broken queues: a mending reads that off the log, up to what was delivered. It does not wait until it is
+// readable: where there are files beside a slow RocksDB, they go on until RocksDB accepts nothing more.
 func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
 	b := added.(*queueBatch)
+	if err := v.append(ctx, b, end); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.QueuesAppended)
+	v.tell(b)
+	return nil
+}
+
+func (v *queueView) append(ctx context.Context, b *queueBatch, end int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.changed.Load() {
@@ -247,22 +266,49 @@ func (v *queueView) deliver(ctx context.Context, added batch, end int64) error {
 		}
 		batch = v.wholeLocked(batch[at+1:])
 	}
-	if err := v.queues.AwaitReadable(ctx); err != nil {
-		return err
-	}
-	if v.onNew != nil && len(b.entries) > 0 {
-		v.onNew(b.entries)
-	}
-	clear(b.entries)
-	b.entries = b.entries[:0]
-	failpoint.Hit(failpoint.QueuesAppended)
 	v.mu.delivered, v.mu.last = end, b.added
 	if v.saveAtOnce || v.changed.Load() {
-		if err := v.saveBrokenLocked(); err != nil {
-			return err
-		}
+		return v.saveBrokenLocked()
 	}
+	return nil
+}
+
+// tell tells of a batch that was appended, or keeps it for who settles.
+func (v *queueView) tell(b *queueBatch) {
+	v.untold.Lock()
+	defer v.untold.Unlock()
+	if v.onNew != nil && len(b.entries) > 0 {
+		if v.late() && (len(v.untold.batches) > 0 || v.served == nil || !v.served(b.entries)) {
+			v.untold.batches = append(v.untold.batches, b)
+			return
+		}
+		v.onNew(b.entries)
+	}
+	v.takeBack(b)
+}
+
+// takeBack takes a batch that is done with.
+func (v *queueView) takeBack(b *queueBatch) {
+	clear(b.entries)
+	b.entries = b.entries[:0]
 	v.batches.put(b)
+}
+
+// settle waits until what was delivered can be read, wherever it is read from, and tells of it.
+func (v *queueView) settle(ctx context.Context) error {
+	v.untold.Lock()
+	n := len(v.untold.batches) // what comes later may be accepted later
+	v.untold.Unlock()
+	if err := v.queues.AwaitReadable(ctx); err != nil || n == 0 {
+		return err
+	}
+	v.untold.Lock()
+	defer v.untold.Unlock()
+	for _, b := range v.untold.batches[:n] {
+		v.onNew(b.entries)
+		v.takeBack(b)
+	}
+	v.untold.batches = slices.Delete(v.untold.batches, 0, n)
 	return nil
 }
 

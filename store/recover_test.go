@@ -524,7 +524,7 @@ func TestFRB08CatchUpGoesOn(t *testing.T) {
 
 		cut := ""
 		s = newStore(o)
-		s.layout, s.catchUpSaveBytes, s.catchUpSaveShare = l, 1<<18, 0
+		s.layout, s.catchUpSaveBytes, s.catchUpSaveShare, s.settleAhead = l, 1<<18, 0, 1
 		s.onProgress = func(phase string, total int64, unit string) func(int64) {
 			return func(done int64) {
 				if strings.HasPrefix(phase, "dispatch") && cut == "" && done > total/2 {

@@ -225,10 +225,10 @@ func TestFRJ01DispatchWaitsForRoom(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- f.deliver(t.Context(), nil, 0) }()
 		time.Sleep(time.Minute)
-		require.True(t, f.full.Load())
+		require.Positive(t, f.full.Load())
 		require.False(t, v.owes(f))
 		require.NoError(t, <-done)
-		require.False(t, f.full.Load())
+		require.Zero(t, f.full.Load())
 		require.Zero(t, view.refusals)
 	})
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -21,7 +22,7 @@ const (
 // judge has the log say which side has the right unit in a slot. A side is right whose unit points to a record that says itself that the slot is its own, and has its tags. When one is and the
 // other is not, the other side of the queue is diverged from then on. Where both are, RocketMQ has given the slot twice (F1) and nothing is changed: the difference is logged, and counted in ViewMark.Differ.
 //
-// Nothing is appended meanwhile, so that neither side is ahead for the time of a batch.
+// Nothing is appended meanwhile, and what was can be read, so that neither side is ahead for the time of a batch.
 func (d *sides) judge(k cq.Key, slot int64) judgement {
 	kinds := d.responsible(k)
 	if len(kinds) < len(combinedKinds) {
@@ -30,6 +31,9 @@ func (d *sides) judge(k cq.Key, slot int64) judgement {
 	v := d.v.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if d.store.AwaitReadable(context.Background()) != nil { // dispatch tells
+		return undecided
+	}
 	var units [len(combinedKinds)]cq.Unit
 	var has, right [len(combinedKinds)]bool
 	for i, kind := range kinds {

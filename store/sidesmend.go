@@ -159,6 +159,9 @@ func (d *sides) mendSide(ctx context.Context, kind cq.Kind, keys []cq.Key) error
 	at := int64(0)
 	f.done = func() error { // called with nothing being appended
 		at = v.mu.delivered
+		if err := d.store.AwaitReadable(ctx); err != nil { // the other side's ends are looked at
+			return err
+		}
 		v.loseLocked(f)
 		for k, found := range f.keys {
 			if !found && f.barred[k] == nil {
@@ -222,6 +225,9 @@ func (d *sides) dropAll(ctx context.Context, kind cq.Kind, keys []cq.Key) error 
 	v := d.v.view
 	v.mu.Lock() // nothing is appended
 	defer v.mu.Unlock()
+	if err := d.store.AwaitReadable(ctx); err != nil { // a queue is there once it can be read
+		return err
+	}
 	if err := v.saveBrokenLocked(); err != nil {
 		return err
 	}

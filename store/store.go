@@ -59,6 +59,7 @@ type Store struct {
 	keepAbort        bool                                                          // Close leaves the mark
 	catchUpSaveBytes int64                                                         // constant, smaller in tests
 	catchUpSaveShare time.Duration                                                 // the same
+	settleAhead      int                                                           // the same
 	rebuildBytes     int64                                                         // the same
 	waits            bool                                                          // load returns when the views have everything, and Close waits for that: offline
 	onProgress       func(phase string, total int64, unit string) func(done int64) // told of long work of load; nil: nobody
@@ -71,6 +72,7 @@ func newStore(o Options) *Store {
 		o: o, fs: o.FS, logger: o.Logger, flags: new(RunningFlags),
 		syncFlush: o.FlushDiskType == SyncFlush, maxRecord: o.MappedFileSizeCommitLog - message.BlankHeaderSize,
 		offsets: newOffsetTable(o.TopicQueueLockNum), memory: machineMemory(), catchUpSaveBytes: catchUpSaveBytes, catchUpSaveShare: catchUpSaveShare,
+		settleAhead:  maxSettleAhead,
 		rebuildBytes: rebuildBytes,
 	}
 	if o.rebuildBytes > 0 {

@@ -317,7 +317,7 @@ func (v *views) mendAtClose(ctx context.Context) error {
 
 // owes tells whether a follower has something to do, and does it.
 func (v *views) owes(f *follower) bool {
-	return f.failure() == nil && !f.full.Load() && f.from.Load() < v.s.writer.Positions().Wrote
+	return f.failure() == nil && f.full.Load() == 0 && f.from.Load() < v.s.writer.Positions().Wrote
 }
 
 // owesIndex tells whether an index has something to do that is waited for, and does it.

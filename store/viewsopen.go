@@ -44,6 +44,9 @@ func (s *Store) openViews(unclean bool) (err error) {
 		return err
 	}
 	v.view = newQueueView(v.queues, levels, s.dispatchesLight(), s.isBatchTopic, s.logger)
+	if v.sides != nil {
+		v.view.served = v.sides.store.Served
+	}
 	v.view.lightOffsets = s.o.EnableLmq
 	v.view.onBroken = v.kickMending
 	v.view.onNew, v.view.onMended = s.arrivals.note, s.arrivals.noteQueue
@@ -203,7 +206,10 @@ func (v *views) align(ctx context.Context, a *alignment) error {
 		}
 	}
 	v.follow = newFollower(v.view, a.log, v.s.logger, a.from)
-	v.follow.uncommitted = v.s.o.ReadUnCommitted
+	v.follow.uncommitted, v.follow.settleAhead = v.s.o.ReadUnCommitted, v.s.settleAhead
+	if v.s.o.rebuildStep != nil {
+		v.follow.settleAhead = 1 // each step is told
+	}
 	if a.online {
 		if err := v.beginRebuild(a.from, a.end); err != nil || !v.s.waits {
 			return err

@@ -192,10 +192,10 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 		return nil, err
 	}
 	s := &sides{l: l, minPhy: max(log.MinOffset(), 0), rocksDir: l.RocksDir(layout), shared: layout == store.RocksShared, fileSize: d.CQFileSize, options: store.DefaultOptions()}
-	if path := c.String("conf"); path != "" {
-		if s.options, err = readConf(path); err != nil {
-			return nil, err
-		}
+	if o, _, err := brokerOptions(c); err != nil {
+		return nil, err
+	} else if o != nil {
+		s.options = *o
 	}
 	d.FreeBytes = func() (int64, error) { return mmap.FreeBytes(l.Root) }
 	d.OpenReader, d.OpenTarget, d.RemoveTarget = s.openReader, s.openTarget, s.remove

@@ -219,6 +219,12 @@ func (t *keySet) has(k cq.Key) bool {
 	return ok
 }
 
+func (t *keySet) any() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.m) > 0
+}
+
 // moment is handed to add, to say when what is added was seen.
 func (t *keySet) moment() uint64 {
 	t.mu.RLock()

@@ -19,7 +19,7 @@
 // the queue begins no later and ends no earlier than on the other side. A queue for which the preferred side is not ready is read from the
 // other one; one for which neither is ready, as each lacks something, from the side that ends later. A held side is not read at all.
 //
-// From which side a queue is read is decided when it is first read, between two batches and when all that was appended can be read, and
+// From which side a queue is read is decided when it is first read, between two batches and when all that was appended can be read as far as that may matter, and
 // then remembered, in some 30 bytes a queue. It is decided anew after whatever may change it: a switch, a hold, its end, a failure, a divergence of
 // the queue, its healing, a cut, an import, a new min of the log, and, where the preferred side only ended too early, each Flush. So
 // readers follow a switch without asking for the queue again, a read costs one comparison more than on the side itself, and the max of a queue never falls

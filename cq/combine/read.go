@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -126,16 +127,21 @@ func (q *queue) route() cq.Queue {
 
 // decide says from which side the queue is read until further notice. It is done while nothing is appended and all that was can be read, so that
 // what a side lacks then it really lacks; later on one side may seem to be ahead for the time of a batch, and if readers followed that, a queue's
-// max could fall.
+// max could fall. It waits for the other side only where the preferred one lacks something: what the other has accepted and does not show, the preferred one has too, if it
+// is appended to.
 func (q *queue) decide() cq.Queue {
 	s := q.s
 	s.write.Lock()
 	defer s.write.Unlock()
-	_ = s.awaitReadable(context.Background(), s.sides[:]...) // what comes of an error is the next Append's to say
 	p := s.preferred.Load()
 	moments := [2]uint64{s.sides[0].reads.moment(), s.sides[1].reads.moment()}
+	_ = s.awaitReadable(context.Background(), p) // what comes of an error is the next Append's to say
 	other := q.look(s.other(p))
 	preferred := q.look(p)
+	if !p.usable(q.key) || !preferred.covers(&other) {
+		_ = s.awaitReadable(context.Background(), s.other(p))
+		other, preferred = q.look(s.other(p)), q.look(p)
+	}
 	chosen, mayChange := pick(&preferred, &other, q.key)
 	if chosen == nil {
 		return nil
@@ -195,6 +201,20 @@ func (s *Store) Ready(kind cq.Kind, k cq.Key) bool {
 	other := q.look(s.other(d))
 	mine := q.look(d)
 	return mine.covers(&other) || !mine.present && !other.present
+}
+
+// Served tells whether whatever was accepted of the queues of batch can be read already where they are read: from the preferred side, while AwaitReadable may
+// still have to wait for the other one. False may also be said where that is not known.
+func (s *Store) Served(batch []cq.Entry) bool {
+	p := s.preferred.Load()
+	if !p.live() || p.diverged.count.Load() > 0 || s.other(p).reads.any() {
+		return false
+	}
+	if s.light != nil && s.light != p && slices.ContainsFunc(batch, func(e cq.Entry) bool { return e.Key.IsLMQ() }) {
+		return false
+	}
+	accepted, readable, _ := p.Progress()
+	return readable >= accepted
 }
 
 // current returns where the queue is read, nil when it is nowhere.

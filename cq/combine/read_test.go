@@ -59,6 +59,60 @@ func TestReadsFollowTheSwitch(t *testing.T) {
 	require.True(t, d.file.closed && d.rocks.closed)
 }
 
+// A queue that the preferred side has all of is read there without waiting for the other one.
+func TestFirstReadDoesNotWaitForTheOtherSide(t *testing.T) {
+	d := newDuo(t, combine.Options{})
+	d.rocks.late = true
+	require.NoError(t, d.Append(t.Context(), row(keyA, 0, 10, 0)))
+	require.Equal(t, cq.KindFile, readFrom(t, d, mustQueue(t, d, keyA), 9))
+	_, shown, _ := d.rocks.Progress()
+	require.EqualValues(t, -1, shown)
+	// Where it lacks something, what the other has accepted counts.
+	require.NoError(t, d.Append(t.Context(), row(keyB, 0, 5, 1000)))
+	d.file.m[keyB].first, d.file.m[keyB].units, d.file.m[keyB].shown = 2, d.file.m[keyB].units[2:], 3
+	d.rocks.m[keyB].shown = 1
+	require.Equal(t, cq.KindRocks, readFrom(t, d, mustQueue(t, d, keyB), 4))
+	require.Equal(t, 5, d.rocks.m[keyB].shown)
+}
+
+// What was appended is served when it can be read from the side that its queue is read from.
+func TestServed(t *testing.T) {
+	batch := row(keyA, 0, 10, 0)
+	light := []cq.Entry{entry(keyLight, 0, 2000)}
+	for _, c := range []struct {
+		name     string
+		o        combine.Options
+		before   func(d *duo)
+		batch    []cq.Entry
+		served   bool
+		inTheEnd bool
+	}{
+		{name: "files preferred", batch: batch, served: true, inTheEnd: true},
+		{name: "RocksDB preferred", o: combine.Options{Preferred: cq.KindRocks}, batch: batch, inTheEnd: true},
+		{name: "light queues in RocksDB alone", o: combine.Options{LightInRocks: true}, batch: light},
+		{name: "others beside them", o: combine.Options{LightInRocks: true}, batch: batch, served: true, inTheEnd: true},
+		{name: "a queue that files lack", before: func(d *duo) { d.MarkDiverged(cq.KindFile, keyA, errors.New("lost")) }, batch: batch},
+		{name: "files held", before: func(d *duo) { d.Hold(cq.KindFile) }, batch: batch},
+		{name: "a queue that is read from RocksDB", before: func(d *duo) {
+			d.rocks.m[keyB] = &fakeQueue{units: []cq.Unit{entry(keyB, 0, 1).Unit}, shown: 1}
+			_, err := mustQueue(t, d, keyB).Bounds()
+			require.NoError(t, err)
+		}, batch: batch},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDuo(t, c.o)
+			d.rocks.late = true
+			if c.before != nil {
+				c.before(d)
+			}
+			require.NoError(t, d.Append(t.Context(), c.batch))
+			require.Equal(t, c.served, d.Served(c.batch))
+			require.NoError(t, d.AwaitReadable(t.Context()))
+			require.Equal(t, c.inTheEnd, d.Served(c.batch))
+		})
+	}
+}
+
 // Where a side lacks something the other is read, and where both do the one that ends later.
 func TestReadsFollowReadiness(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -113,6 +113,9 @@ func (r *workRun) filling(t *testing.T, kind cq.Kind) bool {
 	if !fileExists(t, filepath.Join(r.root, "consumequeue", "CURRENT")) && !fileExists(t, filepath.Join(r.root, "consumequeue_rocksdb", "CURRENT")) {
 		return true // killed while it was made
 	}
+	if _, _, found, err := store.NewLayout(r.root).FindRocks(); err == nil && !found {
+		return true // it was killed before that was made
+	}
 	v, err := store.OpenView(r.root, store.ViewOptions{Kind: kind})
 	require.NoError(t, err)
 	defer v.Close()
