@@ -87,7 +87,13 @@ func Open(o Options) (b *Broker, err error) {
 		return nil, fmt.Errorf("broker options: messageDelayLevel: %w", err)
 	}
 	o.Store.Logger = b.log
+	// A store asks for topics while it is opened, when it knows its lock taken.
+	dir := filepath.Join(o.StorePathRootDir, "config")
+	openTopics := sync.OnceValue(func() error { return b.openTopics(dir) })
 	o.Store.IsBatchTopic = func(topic string) bool {
+		if openTopics() != nil {
+			return false // Open fails
+		}
 		t, _ := b.topics.Get(topic)
 		return t.Attributes[meta.AttributeQueueType] == meta.QueueTypeBatch
 	}
@@ -95,13 +101,16 @@ func Open(o Options) (b *Broker, err error) {
 	if b.store, err = store.Open(o.StorePathRootDir, o.Store); err != nil {
 		return nil, err
 	}
-	if err := b.openMeta(filepath.Join(o.StorePathRootDir, "config")); err != nil {
+	if err = openTopics(); err == nil {
+		err = b.openMeta(dir)
+	}
+	if err != nil {
 		return nil, errors.Join(err, b.store.Close())
 	}
 	return b, nil
 }
 
-func (b *Broker) openMeta(dir string) (err error) {
+func (b *Broker) openTopics(dir string) (err error) {
 	b.topics, err = meta.OpenTopics(dir, meta.TopicsOptions{
 		System: meta.SystemTopics(b.o.BrokerClusterName, b.o.BrokerName, meta.SystemTopicOptions{
 			AutoCreate: b.o.AutoCreateTopicEnable, ClusterTopic: b.o.ClusterTopicEnable, BrokerTopic: b.o.BrokerTopicEnable, Trace: b.o.TraceTopicEnable, // at the start
@@ -110,9 +119,10 @@ func (b *Broker) openMeta(dir string) (err error) {
 		OnChange: b.topicsChanged,
 		Logger:   b.log,
 	})
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+func (b *Broker) openMeta(dir string) (err error) {
 	b.groups, err = meta.OpenGroups(dir, meta.GroupsOptions{AutoCreate: func() bool { return b.live().AutoCreateSubscriptionGroup }, Logger: b.log})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -62,4 +63,22 @@ func TestBoundsOfAQueueThatIsNotThere(t *testing.T) {
 	require.Equal(t, remoting.SystemError, resp.Code)
 	require.Contains(t, resp.Remark, "queueId")
 	require.Equal(t, remoting.RequestCodeNotSupported, call(t, b, client, 9999, nil).Code)
+}
+
+// A store asks for topics while it is opened, of records that came since it was closed in order: after a kill, and after RocketMQ.
+func TestT60AStoreIsOpenedWithMoreInItsLogThanIsWrittenDown(t *testing.T) {
+	b, client := openTest(t, nil)
+	require.Equal(t, remoting.Success, sendV2(t, b, client, "T", []byte("x"), "").Code)
+	b, client = again(t, b)
+	require.Equal(t, remoting.Success, sendV2(t, b, client, "T", []byte("y"), "").Code)
+	stored(t, b, "T", 1, 1)
+	killed := t.TempDir()
+	require.NoError(t, os.CopyFS(killed, os.DirFS(b.o.StorePathRootDir)))
+	b, client = openTest(t, func(o *Options) {
+		*o = b.o
+		o.StorePathRootDir = killed
+	})
+	require.Equal(t, "2", sendV2(t, b, client, "T", []byte("z"), "").Ext.Get("queueOffset"))
+	r := stored(t, b, "T", 1, 1)
+	require.Equal(t, "y", string(r.Body))
 }
