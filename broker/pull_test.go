@@ -156,6 +156,7 @@ func TestT20T21FilteredPulls(t *testing.T) {
 func waiting(t *testing.T, b *Broker, client *remoting.Client, req *remoting.Command) (answer chan *remoting.Command) {
 	t.Helper()
 	answer = make(chan *remoting.Command, 1)
+	n := len(b.waitingPulls())
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
@@ -165,7 +166,6 @@ func waiting(t *testing.T, b *Broker, client *remoting.Client, req *remoting.Com
 		}
 		answer <- resp
 	}()
-	n := len(b.waitingPulls())
 	require.Eventually(t, func() bool { return len(b.waitingPulls()) > n }, 30*time.Second, time.Millisecond)
 	return answer
 }
