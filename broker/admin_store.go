@@ -146,7 +146,7 @@ type checkAnswer struct {
 const checkWait = 2 * time.Second
 
 // checkRocksDB serves CHECK_ROCKSDB_CQ_WRITE_PROGRESS: it compares bounds and units of all queues, or of those of one topic, in files with those in RocksDB. What takes longer than checkWait goes on, and its
-// outcome is logged.
+// outcome is logged, as every one is: mqadmin shows the words of checkFailed alone, and for all else that the log has them.
 //
 // Source: AdminBrokerProcessor.checkRocksdbCqWriteProgress, 5.5.0, which never answers with the outcome.
 func (b *Broker) checkRocksDB(c *remoting.Conn, req *remoting.Command) {
@@ -162,7 +162,11 @@ func (b *Broker) checkRocksDB(c *remoting.Conn, req *remoting.Command) {
 		b.services.Go(func() {
 			defer b.checking.Store(false)
 			a := checkResult(b.store.CompareSides(b.ctx, topic))
-			b.log.Info("consume queues in files and in RocksDB were compared", slog.Int("status", int(a.Status)), slog.String("result", a.Result))
+			level := slog.LevelInfo
+			if a.Status != checkOK {
+				level = slog.LevelWarn
+			}
+			b.log.Log(b.ctx, level, "consume queues in files and in RocksDB were compared", slog.Int("status", int(a.Status)), slog.String("result", a.Result))
 			outcome <- a
 		})
 		a := checkAnswer{"the comparison goes on; its outcome will be in the broker's log", checkRunning}

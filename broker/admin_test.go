@@ -60,6 +60,9 @@ func TestT41Topics(t *testing.T) {
 	require.Equal(t, remoting.Success, route.Code, "registered when the answer goes")
 	resp := ok(t, b, client, remoting.GetTopicConfig, "", field("topic", "T"))
 	require.JSONEq(t, `{"attributes":{"message.type":"FIFO"},"order":false,"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG","topicName":"T","topicSysFlag":0,"writeQueueNums":4}`, string(resp.Body))
+	for id, want := range map[string]string{"3": "0", "4": "-1"} {
+		require.Equal(t, want, ok(t, b, client, remoting.GetMinOffset, "", field("topic", "T"), field("queueId", id)).Ext.Get("offset"), "mqadmin printMsg pulls from there")
+	}
 	v := b.topics.Version()
 	ok(t, b, client, remoting.UpdateAndCreateTopic, "", updateTopic("T")...)
 	require.Equal(t, v, b.topics.Version(), "a topic that is so already changes nothing")

@@ -35,7 +35,7 @@ func (b *Broker) getMaxOffset(c *remoting.Conn, req *remoting.Command) {
 	number(c, req, "offset", at)
 }
 
-// getMinOffset serves GET_MIN_OFFSET: the queue offset of the oldest message, -1 of a queue that is not there.
+// getMinOffset serves GET_MIN_OFFSET: the queue offset of the oldest message; of a queue without one, 0 where the topic has that queue, and -1 otherwise. Tools pull from it, and refuse to below 0.
 func (b *Broker) getMinOffset(c *remoting.Conn, req *remoting.Command) {
 	h := req.Fields()
 	topic, queueID := queueOf(&h)
@@ -47,6 +47,9 @@ func (b *Broker) getMinOffset(c *remoting.Conn, req *remoting.Command) {
 	if err != nil {
 		c.RespondError(req, err)
 		return
+	}
+	if t, ok := b.topics.Get(topic); ok && queueID >= 0 && queueID < t.Queues() {
+		at = max(at, 0)
 	}
 	number(c, req, "offset", at)
 }

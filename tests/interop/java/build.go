@@ -1,5 +1,6 @@
 // Package java builds the Java programs beside it: StoreCheck, StorePut, StoreOpen and StoreRead, which drive the released rocketmq-store 5.5.0,
-// and OffsetCheck and FilterCheck (broker/), which load consumer offsets and ask message filters with rocketmq-broker 5.5.0. With both class paths StoreCheck has the
+// and OffsetCheck and FilterCheck (broker/), which load consumer offsets and ask message filters with rocketmq-broker 5.5.0, and AdminRun (admin/), which
+// runs commands of mqadmin, of rocketmq-tools 5.5.0. With both class paths StoreCheck has the
 // broker's message filters, too.
 //
 // It needs JDK 17 and Maven, set up to reach a repository (scripts/setup.sh java). What is built stays in the cache
@@ -25,6 +26,9 @@ var storeSources embed.FS
 //go:embed broker
 var brokerSources embed.FS
 
+//go:embed admin
+var adminSources embed.FS
+
 // buildLimit bounds the Maven run; the first one on a machine downloads about 75 MB.
 const buildLimit = 8 * time.Minute
 
@@ -33,7 +37,16 @@ func Build(ctx context.Context) (classPath string, err error) {
 	return buildProject(ctx, storeSources, "storecheck")
 }
 
-// BuildBroker does the same for OffsetCheck and FilterCheck, whose class path holds a whole broker.
+// BuildAdmin returns the class path of AdminRun, with the whole of the admin tool.
+func BuildAdmin(ctx context.Context) (classPath string, err error) {
+	sources, err := fs.Sub(adminSources, "admin")
+	if err != nil {
+		return "", err
+	}
+	return buildProject(ctx, sources, "adminrun")
+}
+
+// BuildBroker returns that of OffsetCheck and FilterCheck, which holds a whole broker.
 func BuildBroker(ctx context.Context) (classPath string, err error) {
 	sources, err := fs.Sub(brokerSources, "broker")
 	if err != nil {
