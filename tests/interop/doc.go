@@ -22,6 +22,7 @@
 //	combine_test.go   stores with queues in files and in RocksDB at once, opened with both or one of them, by either in turn, after stops and kills
 //	reads_test.go     random reads, by the library and by RocketMQ; readstores_test.go the stores, readcalls_test.go the calls, readdiff_test.go the differences
 //	admin_test.go     commands of mqadmin against a broker of ours with its NameServer
+//	rocksindex_test.go the message index in RocksDB, written by either in turns, its rows and its answers
 //	filter_test.go    message filters: a broker's own answers to the table of package filter and to random expressions
 //
 // # Caveats

@@ -1,4 +1,4 @@
-// Package java builds the Java programs beside it: StoreCheck, StorePut, StoreOpen and StoreRead, which drive the released rocketmq-store 5.5.0,
+// Package java builds the Java programs beside it: StoreCheck, StorePut, StoreOpen, StoreRead and IndexCheck, which drive the released rocketmq-store 5.5.0,
 // and OffsetCheck and FilterCheck (broker/), which load consumer offsets and ask message filters with rocketmq-broker 5.5.0, and AdminRun (admin/), which
 // runs commands of mqadmin, of rocketmq-tools 5.5.0. With both class paths StoreCheck has the
 // broker's message filters, too.
