@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -185,8 +186,10 @@ func TestServesWhileTheIndexIsRebuilt(t *testing.T) {
 	require.NoError(t, os.RemoveAll(NewLayout(root).IndexDir()))
 	gate := make(chan struct{})
 	o.indexFS = gatedFS{mmap.OS, gate}
+	open := sync.OnceFunc(func() { close(gate) })
 	s := openStore(t, root, o)
 	defer s.Close()
+	defer open()
 	requireServes(t, s, 5)
 	res, n := found(t, s, QueryRequest{Topic: "T", Key: "k"})
 	require.Zero(t, n)
@@ -197,7 +200,7 @@ func TestServesWhileTheIndexIsRebuilt(t *testing.T) {
 	mark := s.Watermarks().Views["index"]
 	require.NotNil(t, mark.Rebuilding)
 	require.Equal(t, s.Positions().Wrote, mark.BehindBytes)
-	close(gate)
+	open()
 	awaitIndex(t, s)
 	res, n = found(t, s, QueryRequest{Topic: "T", Key: "k"})
 	require.Equal(t, 5, n)

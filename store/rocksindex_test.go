@@ -309,5 +309,8 @@ func TestRocksIndexOffline(t *testing.T) {
 		require.Contains(t, text, "index-entry")
 		require.Contains(t, text, "leads to a record without such a key")
 		require.Contains(t, text, "index-outside")
+		_, err = Rebuild(t.Context(), root, RebuildOptions{Index: true, QueueID: -1})
+		require.NoError(t, err)
+		require.Equal(t, want, entries(), "nothing of it is left")
 	})
 }

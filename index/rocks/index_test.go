@@ -128,6 +128,7 @@ func TestI9KeysThatBeginAlike(t *testing.T) {
 	for i := int64(1); i <= 300; i++ {
 		log = append(log, request(100*i, startMs, fmt.Sprint("a@", i), "a@z", ""))
 	}
+	log = append(log, request(30_100, startMs, "a@7@x", "", ""))
 	appendAll(t, x, log)
 	q := index.Query{Topic: "T1", Key: "a", Max: 1, EndMs: math.MaxInt64}
 	a, err := x.Query(q, func(phy int64) bool { return has(&log[phy/100], &q) })
