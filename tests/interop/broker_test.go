@@ -22,6 +22,8 @@ func startBroker(t *testing.T, change func(o *broker.Options)) *broker.Broker {
 	t.Helper()
 	o := broker.DefaultOptions()
 	o.BrokerClusterName, o.BrokerName, o.ListenPort, o.EmbeddedNamesrv, o.StorePathRootDir = "c", "b", 0, "127.0.0.1:0", t.TempDir()
+	o.Store.MessageDelayLevel = "1s 1s 1s 1s 1s 1s" // a message comes again after level 3 and up
+	o.TransactionTimeOut, o.TransactionCheckInterval = time.Second, time.Second
 	o.Store.MappedFileSizeCommitLog, o.Store.MaxHashSlotNum, o.Store.MaxIndexNum = 16<<20, 10_000, 40_000
 	if change != nil {
 		change(&o)
@@ -53,10 +55,12 @@ func clientCheck(t *testing.T, b *broker.Broker, jvm []string, scenarios ...stri
 		var r struct {
 			Scenario, Error string
 			Result          json.RawMessage
+			Ms              int64
 		}
 		require.NoError(t, json.Unmarshal([]byte(line), &r), line)
 		require.Empty(t, r.Error, r.Scenario)
 		results[r.Scenario] = string(r.Result)
+		t.Logf("%s: %d ms", r.Scenario, r.Ms)
 	}
 	require.NoError(t, err, errs.String())
 	require.Len(t, results, len(scenarios))
@@ -75,6 +79,11 @@ var clientWants = []struct{ ids, scenario, want string }{
 	{"T29", "orderly", `{"queues":4,"messages":40,"inOrder":true}`},
 	{"T26", "broadcast", `[["0"],["0"]]`},
 	{"T30", "rebalance", `["0","1","2","3","4","5","6","7","8"]`},
+	{"T15", "delay", `{"got":["later","now"],"notBeforeItsTime":true}`},
+	{"T17", "transaction", `{"got":["committed","unknown"],"asked":["unknown"]}`},
+	{"T19", "request", `"re: question"`},
+	{"T27", "retry", `[0,1,2,3]`},
+	{"T28", "dead-letter", `{"body":"d","topic":"Dead"}`},
 	{"T33", "query", `{"byKey":"q","byUniqueKey":"q","byOffsetId":"q","max":1,"min":0,"byTime":0,"earliestIsNotBefore":true}`},
 }
 

@@ -12,6 +12,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
@@ -20,8 +21,12 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -55,19 +60,21 @@ public final class ClientCheck {
     public static void main(String[] words) throws Exception {
         nameServer = words[0];
         producer = new DefaultMQProducer("pg");
-        producer.setNamesrvAddr(nameServer);
+        prepare(producer);
         producer.setSendMsgTimeout(30_000);
         producer.start();
         boolean good = true;
         for (String name : Arrays.asList(words).subList(1, words.length)) {
             Map<String, Object> line = new LinkedHashMap<>();
             line.put("scenario", name);
+            long begin = System.nanoTime();
             try {
                 line.put("result", scenario(name).run());
             } catch (Exception e) {
                 good = false;
                 line.put("error", e.toString());
             }
+            line.put("ms", TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin));
             System.out.println(GSON.toJson(line));
             System.out.flush();
         }
@@ -99,9 +106,26 @@ public final class ClientCheck {
                 return ClientCheck::rebalance;
             case "query":
                 return ClientCheck::query;
+            case "delay":
+                return ClientCheck::delay;
+            case "transaction":
+                return ClientCheck::transaction;
+            case "retry":
+                return ClientCheck::retry;
+            case "dead-letter":
+                return ClientCheck::deadLetter;
+            case "request":
+                return ClientCheck::request;
             default:
                 throw new IllegalArgumentException(name);
         }
+    }
+
+    /** Routes and heartbeats every second instead of every 30: what a client learns by them it learns soon. */
+    private static void prepare(ClientConfig client) {
+        client.setNamesrvAddr(nameServer);
+        client.setPollNameServerInterval(1000);
+        client.setHeartbeatBrokerInterval(1000);
     }
 
     private static Message message(String topic, String tag, String body) {
@@ -129,7 +153,7 @@ public final class ClientCheck {
 
         Push(String group, String instance) {
             consumer = new DefaultMQPushConsumer(group);
-            consumer.setNamesrvAddr(nameServer);
+            prepare(consumer);
             consumer.setInstanceName(instance);
             consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
             consumer.setMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -238,7 +262,7 @@ public final class ClientCheck {
 
     private static DefaultLitePullConsumer lite(String group) {
         DefaultLitePullConsumer c = new DefaultLitePullConsumer(group);
-        c.setNamesrvAddr(nameServer);
+        prepare(c);
         c.setInstanceName(group);
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         c.setAutoCommit(false);
@@ -319,7 +343,7 @@ public final class ClientCheck {
         List<DefaultMQPushConsumer> consumers = new ArrayList<>();
         for (int i = 0; i < 2; i++) {
             DefaultMQPushConsumer c = new DefaultMQPushConsumer("orderly-group");
-            c.setNamesrvAddr(nameServer);
+            prepare(c);
             c.setInstanceName("orderly" + i);
             c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
             c.subscribe("Orderly", "*");
@@ -411,5 +435,142 @@ public final class ClientCheck {
         out.put("byTime", producer.searchOffset(q, before) - r.getQueueOffset());
         out.put("earliestIsNotBefore", producer.earliestMsgStoreTime(q) >= before - 60_000);
         return out;
+    }
+
+    private static Object delay() throws Exception {
+        Message m = message("Delay", "A", "later");
+        m.setDelayTimeLevel(2);
+        long sent = System.currentTimeMillis();
+        producer.send(m);
+        producer.send(message("Delay", "A", "now"));
+        Map<String, Object> out = new LinkedHashMap<>();
+        try (Push push = new Push("delay-group", "delay")) {
+            push.consumer.subscribe("Delay", "*");
+            push.consumer.start();
+            out.put("got", push.waitFor(2));
+            out.put("notBeforeItsTime", System.currentTimeMillis() - sent >= 1000);
+        }
+        return out;
+    }
+
+    /** Three transactions: one commits, one rolls back, and one says nothing until it is asked. */
+    private static Object transaction() throws Exception {
+        List<String> asked = Collections.synchronizedList(new ArrayList<>());
+        TransactionMQProducer p = new TransactionMQProducer("transaction-producers");
+        prepare(p);
+        p.setInstanceName("transaction");
+        p.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message m, Object arg) {
+                return (LocalTransactionState) arg;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt m) {
+                asked.add(text(m));
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        p.start();
+        Map<String, Object> out = new LinkedHashMap<>();
+        try (Push push = new Push("transaction-group", "transaction-consumer")) {
+            p.sendMessageInTransaction(message("Transaction", "A", "committed"), LocalTransactionState.COMMIT_MESSAGE);
+            p.sendMessageInTransaction(message("Transaction", "A", "rolled back"), LocalTransactionState.ROLLBACK_MESSAGE);
+            p.sendMessageInTransaction(message("Transaction", "A", "unknown"), LocalTransactionState.UNKNOW);
+            push.consumer.subscribe("Transaction", "*");
+            push.consumer.start();
+            out.put("got", push.waitFor(2));
+            out.put("asked", new java.util.TreeSet<>(asked));
+        } finally {
+            p.shutdown();
+        }
+        return out;
+    }
+
+    /** A message that its consumer wants later comes again, each time with a higher count. */
+    private static Object retry() throws Exception {
+        List<Integer> times = Collections.synchronizedList(new ArrayList<>());
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer("retry-group");
+        prepare(c);
+        c.setInstanceName("retry");
+        c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        c.subscribe("Retry", "*");
+        c.setMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt m : messages) {
+                times.add(m.getReconsumeTimes());
+            }
+            return times.size() < 4 ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        producer.send(message("Retry", "A", "r"));
+        c.start();
+        try {
+            await("the fourth time", () -> times.size() >= 4);
+        } finally {
+            c.shutdown();
+        }
+        return times;
+    }
+
+    private static Object deadLetter() throws Exception {
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer("dead-group");
+        prepare(c);
+        c.setInstanceName("dead");
+        c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        c.setMaxReconsumeTimes(0);
+        c.subscribe("Dead", "*");
+        c.setMessageListener((MessageListenerConcurrently) (messages, context) -> ConsumeConcurrentlyStatus.RECONSUME_LATER);
+        producer.send(message("Dead", "A", "d"));
+        c.start();
+        List<MessageExt> got = new ArrayList<>();
+        DefaultLitePullConsumer dead = lite("dead-reader");
+        try {
+            await("the dead letter's topic", () -> {
+                try {
+                    return !producer.fetchPublishMessageQueues("%DLQ%dead-group").isEmpty();
+                } catch (Exception e) {
+                    return false; // not yet
+                }
+            });
+            dead.start();
+            dead.assign(new ArrayList<>(dead.fetchMessageQueues("%DLQ%dead-group")));
+            await("the dead letter", () -> got.addAll(dead.poll(100)) || !got.isEmpty());
+        } finally {
+            dead.shutdown();
+            c.shutdown();
+        }
+        Map<String, Object> out = new LinkedHashMap<>();
+        out.put("body", text(got.get(0)));
+        out.put("topic", got.get(0).getProperty("RETRY_TOPIC"));
+        return out;
+    }
+
+    private static Object request() throws Exception {
+        DefaultMQProducer replier = new DefaultMQProducer("replier");
+        prepare(replier);
+        replier.setInstanceName("replier");
+        replier.start();
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer("request-group");
+        prepare(c);
+        c.setInstanceName("request");
+        c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        c.subscribe("Request", "*");
+        c.setMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt m : messages) {
+                try {
+                    replier.send(MessageUtil.createReplyMessage(m, ("re: " + text(m)).getBytes(StandardCharsets.UTF_8)));
+                } catch (Exception e) {
+                    return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+                }
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        c.start();
+        try {
+            Message answer = producer.request(message("Request", "A", "question"), LIMIT_MS);
+            return new String(answer.getBody(), StandardCharsets.UTF_8);
+        } finally {
+            c.shutdown();
+            replier.shutdown();
+        }
     }
 }
