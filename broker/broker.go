@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tandemq/tandemmq/broker/acl"
 	"github.com/tandemq/tandemmq/broker/clients"
 	"github.com/tandemq/tandemmq/broker/meta"
 	"github.com/tandemq/tandemmq/message"
@@ -44,6 +45,7 @@ type Broker struct {
 	halves  *halves
 	ids     *uniqueIDs
 	counts  counts
+	rules   *acl.File // nil: everybody may do everything
 
 	server    *remoting.Server
 	announced netip.AddrPort // what clients are told
@@ -97,6 +99,9 @@ func Open(o Options) (b *Broker, err error) {
 		t, _ := b.topics.Get(topic)
 		return t.Attributes[meta.AttributeQueueType] == meta.QueueTypeBatch
 	}
+	if err := b.openRules(); err != nil {
+		return nil, err
+	}
 	// The store's lock comes first: what stands beside it belongs to whoever holds it.
 	if b.store, err = store.Open(o.StorePathRootDir, o.Store); err != nil {
 		return nil, err
@@ -143,8 +148,8 @@ func (b *Broker) Start() error {
 	so.MaxConnections, so.Classes = b.o.MaxConnections, b.classes()
 	so.IdleTimeout = time.Duration(b.o.ServerChannelMaxIdleTimeSeconds) * time.Second
 	so.MaxRequestBytes, so.MaxResponseBytes = b.o.MaxInFlightBytes/2, b.o.MaxInFlightBytes/2
-	so.OnClose, so.Logger = b.gone, b.log
-	server, err := remoting.NewServer(b.handlers(), so)
+	so.OnClose, so.Logger, so.TLS = b.gone, b.log, b.o.serverTLS()
+	server, err := remoting.NewServer(b.guarded(b.handlers()), so)
 	if err != nil {
 		return err
 	}
@@ -181,9 +186,12 @@ func (b *Broker) Start() error {
 	b.service(b.delayer.run)
 	b.service(b.halves.runOps)
 	b.service(b.halves.runChecks)
+	if b.rules != nil {
+		b.service(b.rules.Watch)
+	}
 	b.holding.Go(func() { b.holds.run(b.ctx) })
 	if b.o.EmbeddedNamesrv != "" {
-		if b.embedded, err = namesrv.NewServer(namesrv.Options{KVConfigPath: filepath.Join(b.o.StorePathRootDir, "config", "kvConfig.json"), Logger: b.log}); err != nil {
+		if b.embedded, err = namesrv.NewServer(namesrv.Options{KVConfigPath: filepath.Join(b.o.StorePathRootDir, "config", "kvConfig.json"), TLS: b.o.serverTLS(), Logger: b.log}); err != nil {
 			return err
 		}
 		if b.embeddedAddr, err = b.embedded.Listen(b.o.EmbeddedNamesrv); err != nil {

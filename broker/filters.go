@@ -2,6 +2,7 @@ package broker
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/tandemq/tandemmq/filter"
 	"github.com/tandemq/tandemmq/message"
@@ -13,6 +14,9 @@ type compiled struct {
 	filter *filter.Filter
 	store  *store.Filter // the same for Get; nil: everything matches
 	err    error
+
+	bytes   int64        // of memory, about
+	waiting atomic.Int64 // pulls that wait with it
 }
 
 // matches tells whether a message that has arrived may match: by its tags code, and by its properties, which are asked for only if they matter.
@@ -27,13 +31,20 @@ func (c *compiled) matches(tagsCode int64, properties func() ([]byte, bool)) boo
 	return !ok || c.filter.MatchRecord(p)
 }
 
-// maxFilters bounds the cache: who sends ever new expressions compiles them.
-const maxFilters = 10_000
+// Bounds of the cache: who sends ever new expressions compiles them.
+const (
+	maxFilters     = 10_000
+	maxFilterBytes = 64 << 20
+)
+
+// bytesPerCharacter is about how much memory a compiled expression takes, most of all for one of many comparisons (measured: TestBytesOfFilters).
+const bytesPerCharacter = 128
 
 // filterCache compiles each expression once.
 type filterCache struct {
-	mu  sync.RWMutex
-	all map[filterKey]*compiled
+	mu    sync.RWMutex
+	all   map[filterKey]*compiled
+	bytes int64
 }
 
 type filterKey struct{ kind, expression string }
@@ -50,7 +61,7 @@ func (f *filterCache) get(kind, expression string) *compiled {
 	if c != nil {
 		return c
 	}
-	c = &compiled{}
+	c = &compiled{bytes: int64(len(expression)) * bytesPerCharacter}
 	c.filter, c.err = filter.Compile(kind, expression, filter.Options{})
 	switch {
 	case c.err != nil || c.filter.MatchesAll():
@@ -61,9 +72,11 @@ func (f *filterCache) get(kind, expression string) *compiled {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.all) >= maxFilters {
+	if len(f.all) >= maxFilters || f.bytes+c.bytes > maxFilterBytes {
 		clear(f.all)
+		f.bytes = 0
 	}
+	f.bytes += c.bytes
 	if f.all == nil {
 		f.all = map[filterKey]*compiled{}
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -35,6 +36,7 @@ type holdShard struct {
 	mu      sync.Mutex
 	byQueue map[cq.Key]map[*held]struct{}
 	byTime  holdHeap
+	release func(p *pull) // the holder's
 }
 
 // holder has the pulls that wait. A pull is put in first, and then it is looked whether its message has come meanwhile; so none is missed.
@@ -44,13 +46,15 @@ type holder struct {
 	shards [holdShards]holdShard
 	ready  chan *held // to be answered
 
+	waiting, bytes atomic.Int64 // pulls that wait, and their memory
+
 	recheck time.Duration // the constant; less in tests
 }
 
 func newHolder(b *Broker) *holder {
 	h := &holder{b: b, seed: maphash.MakeSeed(), ready: make(chan *held, 1024), recheck: recheck}
 	for i := range h.shards {
-		h.shards[i].byQueue = map[cq.Key]map[*held]struct{}{}
+		h.shards[i].byQueue, h.shards[i].release = map[cq.Key]map[*held]struct{}{}, h.release
 	}
 	return h
 }
@@ -59,7 +63,36 @@ func (h *holder) shard(k cq.Key) *holdShard {
 	return &h.shards[(maphash.String(h.seed, k.Topic)+uint64(k.QueueID))%holdShards]
 }
 
-// add has a pull wait, and answers it at once if its message has come.
+// heldBytes is what a pull that waits takes beside its strings and its filter, in the maps too.
+const heldBytes = 512
+
+// memory is what the pull takes without its filter, which it may share with others.
+func (p *pull) memory() int64 { return heldBytes + int64(len(p.group)+len(p.topic)) }
+
+// reserve makes room for a pull, which add or release must follow; false: there is none.
+func (h *holder) reserve(p *pull) bool {
+	size := p.memory()
+	if p.filter.waiting.Add(1) == 1 {
+		size += p.filter.bytes
+	}
+	n, bytes := h.waiting.Add(1), h.bytes.Add(size)
+	if n > h.b.o.MaxHeldPulls || bytes > h.b.o.MaxHeldPullBytes {
+		h.release(p)
+		return false
+	}
+	return true
+}
+
+func (h *holder) release(p *pull) {
+	size := p.memory()
+	if p.filter.waiting.Add(-1) == 0 {
+		size += p.filter.bytes
+	}
+	h.waiting.Add(-1)
+	h.bytes.Add(-size)
+}
+
+// add has a pull wait that there is room for, and answers it at once if its message has come.
 func (h *holder) add(p *pull, t remoting.Ticket) {
 	w := &held{pull: *p, ticket: t, due: time.Now().Add(p.suspend)}
 	w.pull.group, w.pull.topic = strings.Clone(p.group), strings.Clone(p.topic)
@@ -95,6 +128,7 @@ func (s *holdShard) takeLocked(w *held) bool {
 	if delete(s.byQueue[k], w); len(s.byQueue[k]) == 0 {
 		delete(s.byQueue, k)
 	}
+	s.release(&w.pull)
 	return true
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tandemq/tandemmq/broker/meta"
 	"github.com/tandemq/tandemmq/internal/property"
+	"github.com/tandemq/tandemmq/remoting"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -102,6 +103,26 @@ type Options struct {
 	ServerChannelMaxIdleTimeSeconds int   `prop:"serverChannelMaxIdleTimeSeconds"`
 	MaxInFlightBytes                int64 `prop:"maxInFlightBytes,own"`
 
+	// MaxHeldPulls and MaxHeldPullBytes bound the pulls that wait for a message; more are answered 2. Defaults 200000, 256 MiB.
+	MaxHeldPulls     int64 `prop:"maxHeldPulls,own"`
+	MaxHeldPullBytes int64 `prop:"maxHeldPullBytes,own"`
+
+	// TLSMode says which connections are taken: disabled (default) without TLS, enforcing with it, permissive both. It is the embedded NameServer's too.
+	TLSMode remoting.TLSMode `prop:"tls.server.mode"`
+	// TLSCertPath and TLSKeyPath are PEM files, read anew when they change. Required by the other two modes, unless TLSTestMode has a pair made that nobody has signed.
+	// Default of TLSTestMode: false; true in 5.5.0.
+	TLSCertPath string `prop:"tls.server.certPath"`
+	TLSKeyPath  string `prop:"tls.server.keyPath"`
+	TLSTestMode bool   `prop:"tls.test.mode.enable"`
+	// TLSEnable encrypts the connections to NameServers. TLSAuthServer checks their certificates, by those in TLSTrustCertPath or else the system's. Defaults false.
+	TLSEnable        bool   `prop:"tls.enable"`
+	TLSAuthServer    bool   `prop:"tls.client.authServer"`
+	TLSTrustCertPath string `prop:"tls.client.trustCertPath"`
+	// ACLEnable has every request checked by the accounts in ACLFile (package acl), which is read anew when it changes. Defaults false; conf/plain_acl.yml in the
+	// directory that ROCKETMQ_HOME in the environment names.
+	ACLEnable bool   `prop:"aclEnable"`
+	ACLFile   string `prop:"aclFile,own"`
+
 	// AcceptUndelivered opens a store with undelivered messages of the timer wheel or of pop, which stay undelivered. Default false.
 	AcceptUndelivered bool `prop:"acceptUndelivered,own"`
 
@@ -115,7 +136,7 @@ type Options struct {
 
 var brokerProperties = property.Fields[Options]()
 
-// DefaultOptions returns RocketMQ's defaults, but for BindAddress and EnablePropertyFilter.
+// DefaultOptions returns RocketMQ's defaults, but for BindAddress, EnablePropertyFilter, TLSMode and TLSTestMode.
 func DefaultOptions() Options {
 	name, err := os.Hostname()
 	if err != nil || meta.CheckTopicName(name) != nil {
@@ -132,7 +153,8 @@ func DefaultOptions() Options {
 		TransactionTimeOut: 6 * time.Second, TransactionCheckInterval: 30 * time.Second, TransactionCheckMax: 15, TransactionOpMsgMaxSize: 4096, TransactionOpBatchInterval: 3 * time.Second,
 		StoreReplyMessageEnable: true, LongPollingEnable: true, ShortPollingTimeMills: time.Second, LitePullMessageEnable: true, EnablePropertyFilter: true,
 		NotifyConsumerIdsChangedEnable: true, UseServerSideResetOffset: true, FlushConsumerOffsetInterval: 5 * time.Second, RegisterNameServerPeriod: 30 * time.Second,
-		MaxConnections: 100_000, ServerChannelMaxIdleTimeSeconds: 120, MaxInFlightBytes: 1 << 30,
+		MaxConnections: 100_000, ServerChannelMaxIdleTimeSeconds: 120, MaxInFlightBytes: memoryBytes() / 8,
+		MaxHeldPulls: 200_000, MaxHeldPullBytes: 256 << 20, TLSMode: remoting.TLSDisabled, ACLFile: defaultACLFile(),
 		Store: store.DefaultOptions(), now: time.Now,
 	}
 }
@@ -164,6 +186,12 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 		if good, ok := refused[name]; ok {
 			if !slices.Contains(good, strings.ToLower(strings.TrimSpace(conf[name]))) {
 				faults = append(faults, fmt.Errorf("broker options: %s is %s, which is not supported: there is no replication", name, conf[name]))
+			}
+			continue
+		}
+		if why, ok := unprotected(name, conf[name]); ok {
+			if why != "" {
+				faults = append(faults, fmt.Errorf("broker options: %s is set: %s", name, why))
 			}
 			continue
 		}
@@ -248,11 +276,13 @@ func (o *Options) Validate() error {
 	for name, n := range map[string]int64{
 		"defaultTopicQueueNums": int64(o.DefaultTopicQueueNums), "transactionCheckMax": int64(o.TransactionCheckMax), "transactionOpMsgMaxSize": int64(o.TransactionOpMsgMaxSize),
 		"maxConnections": int64(o.MaxConnections), "serverChannelMaxIdleTimeSeconds": int64(o.ServerChannelMaxIdleTimeSeconds), "maxInFlightBytes": o.MaxInFlightBytes,
+		"maxHeldPulls": o.MaxHeldPulls, "maxHeldPullBytes": o.MaxHeldPullBytes,
 	} {
 		if n <= 0 {
 			bad("%s is %d, want more than 0", name, n)
 		}
 	}
+	faults = append(faults, o.securityFaults()...)
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }

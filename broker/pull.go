@@ -247,6 +247,10 @@ func (b *Broker) answerPull(p *pull, c *remoting.Conn, req *remoting.Command) {
 	}
 	if code == remoting.PullNotFound && p.suspend > 0 {
 		a.free()
+		if !b.holds.reserve(p) {
+			c.RespondError(req, remoting.Errorf(remoting.SystemBusy, "[OVERLOAD]too many pulls wait for messages: maxHeldPulls is %d, maxHeldPullBytes %d", b.o.MaxHeldPulls, b.o.MaxHeldPullBytes))
+			return
+		}
 		b.holds.add(p, c.Hold(req))
 		return
 	}
@@ -255,6 +259,10 @@ func (b *Broker) answerPull(p *pull, c *remoting.Conn, req *remoting.Command) {
 
 // answerHeld reads once more for a pull that has waited, and answers whatever there is.
 func (b *Broker) answerHeld(p *pull, t remoting.Ticket) {
+	if c := t.Conn(); c != nil && c.OverBudget() {
+		t.Respond(&remoting.Command{Code: remoting.SystemBusy, Remark: "[OVERLOAD]too many answers wait to be written"})
+		return
+	}
 	a := b.pulls.Get().(*pulled)
 	code, err := a.read(p)
 	if err != nil {

@@ -108,7 +108,12 @@ func (b *Broker) nameServers() []string {
 
 // startRegistering registers for the first time, so that clients find the broker once it has started.
 func (b *Broker) startRegistering() error {
-	client, err := remoting.NewClient(remoting.DefaultClientOptions())
+	co := remoting.DefaultClientOptions()
+	var err error
+	if co.TLS, err = b.o.clientTLS(); err != nil {
+		return err
+	}
+	client, err := remoting.NewClient(co)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ type Options struct {
 	KVConfigPath string
 	// OrderMessageEnable puts the key-value configuration of ordered topics into routes. Default false.
 	OrderMessageEnable bool
+	// TLS says whether connections may or must be encrypted. Its zero value: they are not.
+	TLS remoting.TLSOptions
 	// Logger gets what needs an operator's eye. nil: nothing is logged.
 	Logger *slog.Logger
 }
@@ -53,6 +55,9 @@ func NewServer(o Options) (*Server, error) {
 	}
 	so := remoting.DefaultServerOptions()
 	so.Logger = s.log
+	if o.TLS.Mode != "" {
+		so.TLS = o.TLS
+	}
 	so.OnClose = func(c *remoting.Conn, _ error) { s.table.closed(c) }
 	// Everything is in memory and short, but for the key-value configuration, which is rare.
 	so.Classes = []remoting.Class{{Name: "all", MaxInFlight: 10_000}}

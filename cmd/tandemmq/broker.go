@@ -141,6 +141,9 @@ func brokerProperties(c *cli.Context) (map[string]string, error) {
 		}
 		conf[name] = value
 	}
+	if err := addTLSConf(conf); err != nil {
+		return nil, err
+	}
 	for flag, name := range map[string]string{"store": "storePathRootDir", "namesrv": "namesrvAddr", "name": "brokerName", "cluster": "brokerClusterName"} {
 		if c.IsSet(flag) {
 			conf[name] = c.String(flag)

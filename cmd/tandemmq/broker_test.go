@@ -127,3 +127,30 @@ func TestReadConf(t *testing.T) {
 	require.ErrorContains(t, err, path+"x")
 	require.True(t, strings.HasPrefix(err.Error(), "read broker's options"))
 }
+
+// tls.properties beside broker.conf, as RocketMQ has it: what the command line says goes over it.
+func TestBrokerTLSProperties(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "tls.properties")
+	require.NoError(t, os.WriteFile(path, []byte("tls.server.mode=enforcing\ntls.server.certPath=/c.pem\ntls.server.keyPath=/k.pem\ntls.server.need.client.auth=none\n"), 0o600))
+	conf := filepath.Join(dir, "broker.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("brokerName=b\ntls.config.file="+path+"\ntls.server.mode=permissive\n"), 0o600))
+	code, out, errs := runApp(t, "broker", "--conf", conf, "--store", filepath.Join(dir, "s"), "--set", "tls.server.keyPath=/other.pem", "--print-config")
+	require.Zero(t, code, errs)
+	for _, want := range []string{"tls.server.mode=permissive", "tls.server.certPath=/c.pem", "tls.server.keyPath=/other.pem"} {
+		require.Contains(t, out, "\n"+want+"\n")
+	}
+	require.NotContains(t, errs, "tls.")
+	require.NoError(t, os.WriteFile(path, []byte("tls.server.keyPassword=TOPSECRET\nbrokerName=x\n"), 0o600))
+	code, _, errs = runApp(t, "broker", "--conf", conf, "--store", filepath.Join(dir, "s"), "--print-config")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "tls.properties: brokerName is not about TLS")
+	require.NoError(t, os.WriteFile(path, []byte("tls.server.keyPassword=TOPSECRET\n"), 0o600))
+	code, _, errs = runApp(t, "broker", "--conf", conf, "--store", filepath.Join(dir, "s"), "--print-config")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "tls.server.keyPassword is set")
+	require.NotContains(t, errs, "TOPSECRET")
+	code, _, errs = runApp(t, "broker", "--store", filepath.Join(dir, "s"), "--set", "tls.config.file="+filepath.Join(dir, "none"), "--print-config")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "none")
+}
