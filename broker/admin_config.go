@@ -129,6 +129,10 @@ func changed(old Options, set map[string]string) (now Options, apply []func(*sto
 		case refused[name] != nil && !slices.Contains(refused[name], strings.ToLower(strings.TrimSpace(set[name]))):
 			faults = append(faults, fmt.Errorf("%s is %s, which is not supported: there is no replication", name, set[name]))
 		default:
+			if why, _ := unprotected(name, set[name]); why != "" {
+				faults = append(faults, fmt.Errorf("%s is set: %s", name, why))
+				continue
+			}
 			unknown = append(unknown, name)
 		}
 	}

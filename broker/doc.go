@@ -9,6 +9,7 @@
 // A Broker is wired from parts that know nothing of one another:
 //
 //	meta      topics, groups, consumer offsets, delay offsets: the files of config/
+//	acl       which requests are taken from whom
 //	clients   who is connected: producers, consumers with their subscriptions, queue locks
 //	stats     counters and rates
 //	remoting  frames and connections

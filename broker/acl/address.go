@@ -25,9 +25,9 @@ type span struct{ first, last byte }
 func (a *addresses) add(text string) error {
 	for _, one := range splitOutsideBraces(text) {
 		one = strings.TrimSpace(one)
-		switch {
-		case one == "":
-		case one == "*":
+		switch one {
+		case "":
+		case "*":
 			a.all = true
 		default:
 			if err := a.addOne(one); err != nil {

@@ -22,7 +22,8 @@ type needs struct {
 }
 
 func (n *needs) topic(name string, of Permission) { n.list = append(n.list, need{name: name, of: of}) }
-func (n *needs) group(name string)                { n.list = append(n.list, need{group: true, name: name, of: Sub}) }
+
+func (n *needs) group(name string) { n.list = append(n.list, need{group: true, name: name, of: Sub}) }
 
 // signed are codes that every account may use: they read what tools show, or tell of the client alone.
 var signed = map[int32]bool{
