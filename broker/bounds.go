@@ -19,39 +19,31 @@ func number(c *remoting.Conn, req *remoting.Command, name string, value int64) {
 	c.Respond(req, &resp)
 }
 
-// getMaxOffset serves GET_MAX_OFFSET: the queue offset of the next message, 0 of a queue that is not there.
-func (b *Broker) getMaxOffset(c *remoting.Conn, req *remoting.Command) {
-	h := req.Fields()
-	topic, queueID := queueOf(&h)
-	if err := h.Err(); err != nil {
-		c.RespondError(req, err)
-		return
+// ofQueue makes a handler that answers what the store says of a queue, as the field name. A queue that is not there is no error.
+func ofQueue(name string, of func(topic string, queueID int32) (int64, error)) remoting.HandlerFunc {
+	return func(c *remoting.Conn, req *remoting.Command) {
+		h := req.Fields()
+		topic, queueID := queueOf(&h)
+		err := h.Err()
+		value := int64(0)
+		if err == nil {
+			value, err = of(topic, queueID)
+		}
+		if err != nil {
+			c.RespondError(req, err)
+			return
+		}
+		number(c, req, name, value)
 	}
-	at, err := b.store.MaxOffset(topic, queueID)
-	if err != nil {
-		c.RespondError(req, err)
-		return
-	}
-	number(c, req, "offset", at)
 }
 
-// getMinOffset serves GET_MIN_OFFSET: the queue offset of the oldest message; of a queue without one, 0 where the topic has that queue, and -1 otherwise. Tools pull from it, and refuse to below 0.
-func (b *Broker) getMinOffset(c *remoting.Conn, req *remoting.Command) {
-	h := req.Fields()
-	topic, queueID := queueOf(&h)
-	if err := h.Err(); err != nil {
-		c.RespondError(req, err)
-		return
-	}
+// minOffset is the queue offset of the oldest message; 0 of a queue of a topic that has no message yet, from where tools then pull, and -1 of a queue that is not there.
+func (b *Broker) minOffset(topic string, queueID int32) (int64, error) {
 	at, err := b.store.MinOffset(topic, queueID)
-	if err != nil {
-		c.RespondError(req, err)
-		return
-	}
 	if t, ok := b.topics.Get(topic); ok && queueID >= 0 && queueID < t.Queues() {
 		at = max(at, 0)
 	}
-	number(c, req, "offset", at)
+	return at, err
 }
 
 // searchOffsetByTimestamp serves SEARCH_OFFSET_BY_TIMESTAMP.
@@ -73,20 +65,4 @@ func (b *Broker) searchOffsetByTimestamp(c *remoting.Conn, req *remoting.Command
 		return
 	}
 	number(c, req, "offset", offset)
-}
-
-// getEarliestStoreTime serves GET_EARLIEST_MSG_STORETIME: milliseconds, -1 where nothing is stored.
-func (b *Broker) getEarliestStoreTime(c *remoting.Conn, req *remoting.Command) {
-	h := req.Fields()
-	topic, queueID := queueOf(&h)
-	if err := h.Err(); err != nil {
-		c.RespondError(req, err)
-		return
-	}
-	at, err := b.store.EarliestTime(topic, queueID)
-	if err != nil {
-		c.RespondError(req, err)
-		return
-	}
-	number(c, req, "timestamp", at)
 }

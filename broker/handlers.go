@@ -37,10 +37,10 @@ func (b *Broker) handlers() remoting.Mux {
 		remoting.GetConsumerRunningInfo: b.runningInfo,
 		remoting.ConsumeMessageDirectly: b.consumeDirectly,
 
-		remoting.GetMaxOffset:                    b.getMaxOffset,
-		remoting.GetMinOffset:                    b.getMinOffset,
+		remoting.GetMaxOffset:                    ofQueue("offset", b.store.MaxOffset), // of the next message; 0 of a queue that is not there
+		remoting.GetMinOffset:                    ofQueue("offset", b.minOffset),
 		remoting.SearchOffsetByTimestamp:         b.searchOffsetByTimestamp,
-		remoting.GetEarliestMsgStoreTime:         b.getEarliestStoreTime,
+		remoting.GetEarliestMsgStoreTime:         ofQueue("timestamp", b.store.EarliestTime), // ms; -1 where nothing is stored
 		remoting.InvokeBrokerToGetConsumerStatus: b.consumerStatus,
 		remoting.CheckRocksDBCQWriteProgress:     b.checkRocksDB,
 	}
