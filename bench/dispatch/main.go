@@ -108,6 +108,7 @@ func (b *bench) run(ctx context.Context) (missed int, err error) {
 	if err := os.MkdirAll(stores, 0o755); err != nil {
 		return 0, err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(filepath.Join(stores, wiped))) }()
 	m := calibrate.Machine(ctx, b.dir, "")
 	fmt.Fprintln(b.w, m)
 	if err := calibrate.AppendJSON(b.out, record{Time: time.Now().UTC(), Row: "machine", Raw: m}); err != nil {
