@@ -31,6 +31,7 @@ func TestT27MessagesThatAreSentBackComeAgain(t *testing.T) {
 	origin := message.OffsetMsgID(r.StoreHost, r.PhyOffset)
 	born := r.BornTimestampMs
 	for i, wait := range []time.Duration{10 * time.Second, 30 * time.Second, time.Minute} {
+		clock.ahead.Store(0) // messages are stored by the real clock
 		require.Equal(t, remoting.Success, back(t, b, client, r.PhyOffset, 0, field("maxReconsumeTimes", "16")).Code)
 		waiting := stored(t, b, meta.ScheduleTopic, int32(2+i), 0)
 		require.Equal(t, strconv.Itoa(3+i), prop(&waiting, "DELAY"))
