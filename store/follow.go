@@ -105,11 +105,17 @@ type follower struct {
 		recordMark // the last record that is in the view
 	}
 
-	poison atomic.Int64 // records the view could not take, passed over
+	poison  atomic.Int64 // records the view could not take, passed over
+	suspect int          // by how many more of the last records were passed over than taken, see maxPoison. Used by who reads
+	refused error        // why nothing is read any more: the view takes nothing. The same
+
 	holes  atomic.Int64 // bytes of the log passed over because nothing there is a record
 	full   atomic.Int32 // how many wait for room on the disk: who delivers, who settles
 	failed atomic.Pointer[error]
 }
+
+// maxPoison is by how many more records may be passed over than taken before the fault is the view's and no longer theirs: it stops then, since all that follows would be lost to it.
+const maxPoison = 16
 
 // recordMark is where a record begins, -1 for none, and its store time in ms.
 type recordMark struct{ phy, ms int64 }
@@ -278,6 +284,9 @@ type stretch struct {
 
 // read makes a batch of the records from physical offset from on. On error nothing is held.
 func (f *follower) read(from, to int64) (s stretch, err error) {
+	if f.refused != nil {
+		return s, f.refused
+	}
 	b, release, err := f.log.Chunk(from)
 	if err != nil {
 		return s, err
@@ -293,12 +302,14 @@ func (f *follower) read(from, to int64) (s stretch, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		s.batch = f.view.turn()
+		err = f.refused
+	}
 	if err != nil {
 		release()
-		return s, err
 	}
-	s.batch = f.view.turn()
-	return s, nil
+	return s, err
 }
 
 // finish delivers the batch of a stretch, and lets go of its bytes.
@@ -334,7 +345,7 @@ type parsing struct {
 }
 
 // run goes on until a batch is full, b is at its end, or something stands there that is no record. False: a view that panics over a record has met one that it
-// cannot take; the others are not to suffer, so it is passed over.
+// cannot take; the others are not to suffer, so it is passed over. Where the view takes next to nothing it is done too: f.refused says so.
 func (p *parsing) run() (done bool) {
 	defer func() {
 		if !p.adding {
@@ -345,7 +356,8 @@ func (p *parsing) run() (done bool) {
 			panic(v) // nor is it when a byte of the log cannot be read
 		}
 		p.adding = false
-		p.f.passOver(p.r.PhyOffset, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+		p.f.passOver(p.r.PhyOffset, v)
+		done = p.f.refused != nil
 	}()
 	r := &p.r
 	read := p.end - p.from
@@ -371,6 +383,7 @@ func (p *parsing) run() (done bool) {
 		p.adding = true
 		p.f.view.add(r)
 		p.adding = false
+		p.f.suspect = max(p.f.suspect-1, 0)
 	}
 	return true
 }
@@ -392,10 +405,32 @@ func (p *parsing) touch(from, size int64) int64 {
 	return n * size
 }
 
-// passOver counts a record that the view does not get.
-func (f *follower) passOver(phy int64, why error) {
+// passOver counts a record over which the view has panicked. When it panics over most of them, that is the end.
+func (f *follower) passOver(phy int64, panicked any) {
+	if f.suspect++; f.suspect > maxPoison {
+		f.refused = fmt.Errorf("%s panics over most records, the last at physical offset %d: panic: %v\n%s", f.view.name(), phy, panicked, debug.Stack())
+		return
+	}
 	f.poison.Add(1)
-	f.logger.Error("record is passed over", slog.String("view", f.view.name()), slog.Int64("phyOffset", phy), slog.Any("err", why))
+	f.logger.Error("record is passed over", slog.String("view", f.view.name()), slog.Int64("phyOffset", phy),
+		slog.Any("err", fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())))
+}
+
+// addOne is what parsing does with a record, for one that is read in another way. The error is f.refused.
+func (f *follower) addOne(r *message.Record) (err error) {
+	defer func() {
+		v := recover()
+		if _, fault := v.(interface{ Addr() uintptr }); fault {
+			panic(v)
+		}
+		if v != nil {
+			f.passOver(r.PhyOffset, v)
+		}
+		err = f.refused
+	}()
+	f.view.add(r)
+	f.suspect = max(f.suspect-1, 0)
+	return nil
 }
 
 // deliver delivers what was added, trying again when it fails.

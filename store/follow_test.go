@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -150,4 +152,81 @@ func TestFollowerFault(t *testing.T) {
 	require.Zero(t, f.poison.Load())
 	require.Zero(t, f.from.Load())
 	require.NoError(t, errors.Join(m.Unmap(), h.Close()))
+}
+
+// A view that panics over every record is what is wrong, and not the records: it stops, says so, and stays where it was but for the first few.
+func TestFRB07ViewThatTakesNothingStops(t *testing.T) {
+	log, records, end := followed(t)
+	for name, overlapBytes := range map[string]int64{"step": 1 << 60, "overlap": 1} {
+		t.Run(name, func(t *testing.T) {
+			v := &kept{touch: func(r *message.Record) {
+				if r.PhyOffset >= records[followBatchRecords+10] {
+					panic("the view is broken")
+				}
+			}}
+			f := newFollower(v, log, slog.New(slog.DiscardHandler), 0)
+			f.overlapBytes = overlapBytes
+			for range 2 { // it sticks
+				require.ErrorContains(t, f.catchUp(t.Context(), end, nil), "the view is broken")
+				require.Equal(t, int64(maxPoison), f.poison.Load())
+				require.LessOrEqual(t, f.from.Load(), records[followBatchRecords+10+maxPoison])
+				require.LessOrEqual(t, len(v.delivered), followBatchRecords+10)
+			}
+		})
+	}
+}
+
+// One record in three that a view cannot take does not stop it.
+func TestFRB07ManyPoisonRecordsAmongOthers(t *testing.T) {
+	log, records, end := followed(t)
+	poison, n := map[int64]bool{}, 0
+	for i := 0; i < len(records); i += 3 {
+		poison[records[i]] = true
+		n++
+	}
+	v := &kept{poison: poison}
+	f := newFollower(v, log, slog.New(slog.DiscardHandler), 0)
+	require.NoError(t, f.catchUp(t.Context(), end, nil))
+	require.EqualValues(t, n, f.poison.Load())
+	require.Len(t, v.delivered, len(records)-n)
+}
+
+// TestFRB07BrokenCallbackStopsDispatch: a fault of a callback that strikes each record loses no unit. The queues stop, Close says what is left, and the next open dispatches it.
+func TestFRB07BrokenCallbackStopsDispatch(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		var broken atomic.Bool
+		o.IsBatchTopic = func(string) bool {
+			if broken.Load() {
+				panic("the callback is broken")
+			}
+			return false
+		}
+		s := openStore(t, root, o)
+		putSome(t, s, 10)
+		awaitDispatch(t, s)
+		broken.Store(true)
+		for range 10 * maxPoison {
+			if _, err := s.Put(t.Context(), plainMessage("T", "body")); err != nil {
+				require.ErrorContains(t, err, "the callback is broken")
+			}
+		}
+		require.Eventually(t, func() bool { return s.views.follow.failure() != nil }, 20*time.Second, time.Millisecond)
+		require.Contains(t, s.Watermarks().Views[s.views.view.name()].Failure, "the callback is broken")
+		require.LessOrEqual(t, s.views.follow.poison.Load(), int64(maxPoison))
+		require.ErrorContains(t, s.Close(), "the callback is broken")
+		require.FileExists(t, NewLayout(root).AbortPath())
+		_, err := Open(root, o)
+		require.ErrorContains(t, err, "the callback is broken")
+		require.FileExists(t, NewLayout(root).AbortPath())
+
+		broken.Store(false)
+		s = openStore(t, root, o)
+		awaitDispatch(t, s)
+		require.NoError(t, s.Close())
+		require.NoFileExists(t, NewLayout(root).AbortPath())
+		rep, err := Check(t.Context(), root, CheckOptions{Deep: true})
+		require.NoError(t, err)
+		require.Empty(t, rep.Findings)
+	})
 }

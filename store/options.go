@@ -306,7 +306,8 @@ type Options struct {
 	// rebuildStep is called before a rebuild and after each of its steps, in tests.
 	rebuildStep func(phy int64) `prop:"-"`
 	// IsBatchTopic tells whether the queues of a topic are batch queues (its attribute queue.type is BatchCQ), so that a batch for
-	// it can be stored whole, as an inner batch. Called by each put of a batch, concurrently. nil: no topic. Not a property.
+	// it can be stored whole, as an inner batch. Called by puts and reads, and for each record that is dispatched, during Open too,
+	// concurrently: it has to be ready before that. Where it panics dispatch to the queues stops. nil: no topic. Not a property.
 	IsBatchTopic func(topic string) bool `prop:"-"`
 	// Logger gets what needs an operator's eye. nil: nothing is logged. Not a property.
 	Logger *slog.Logger `prop:"-"`

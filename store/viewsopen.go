@@ -369,9 +369,12 @@ func (v *views) learnQueues(log *commitlog.Log, note *queueOffsets, from, end in
 	told, report := begin, v.s.phase("offsets of queues", end-from, "bytes")
 	s := log.Scanner(from, commitlog.ScanOptions{To: end})
 	defer func() { s.Close() }()
+	f := newFollower(v.view, log, v.s.logger, from)
 	for {
 		for n := 1; s.Next(); n++ {
-			v.view.add(s.Record())
+			if err := f.addOne(s.Record()); err != nil {
+				return fmt.Errorf("read the log for the offsets of its queues: %w", err)
+			}
 			if n%followBatchRecords == 0 {
 				v.view.learn()
 				done := s.Record().PhyOffset - from
