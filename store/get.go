@@ -100,8 +100,9 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 	case at > b.Max:
 		res.Status, res.NextOffset = GetOffsetOverflowBadly, s.corrected(at, b.Max)
 	default:
-		g := getter{s: s, req: req, res: res, queue: q, log: s.writer.Log(), light: q.Key().IsLMQ()}
-		err := commitlog.GuardFault(g.scan)
+		g := res.getterFor(s, req, q)
+		err := commitlog.GuardFault(g.run)
+		g.done()
 		if res.ColdBytes > 0 {
 			s.cold.add(req.Group, int64(res.ColdBytes), time.Now())
 		}
@@ -135,11 +136,12 @@ func (s *Store) closedOr(err error) error {
 	return err
 }
 
-// getter is one scan of a queue.
+// getter is one scan of a queue. It is a part of its result, so that a Get takes no memory.
 type getter struct {
 	s     *Store
-	req   *GetRequest
+	req   GetRequest
 	res   *GetResult
+	run   func() error // scan, made once
 	queue cq.Queue
 	log   *commitlog.Log
 	light bool
@@ -154,6 +156,28 @@ type getter struct {
 	last    int64 // physical offset of the last unit looked at, 0 for none
 	judged  int64 // the slot for which the other side was asked last, plus 1
 	record  message.Record
+}
+
+func (r *GetResult) getterFor(s *Store, req *GetRequest, q cq.Queue) *getter {
+	g := r.getter
+	if g == nil {
+		g = new(getter)
+		g.run = g.scan
+		r.getter = g
+	}
+	*g = getter{run: g.run, s: s, req: *req, res: r, queue: q, log: s.writer.Log(), light: q.Key().IsLMQ()}
+	return g
+}
+
+// done forgets what is not to be kept, above all places in the log that may be unmapped.
+func (g *getter) done() { *g = getter{run: g.run} }
+
+// outside returns the bounds of a queue that does not have what was asked for, nil for another error.
+func outside(err error) (r *cq.RangeError) {
+	if !errors.As(err, &r) {
+		return nil
+	}
+	return r
 }
 
 // scan collects messages until a limit is reached. It stops at the end of a queue's file, as RocketMQ does, unless it has found nothing yet and may go on in the next.
@@ -197,18 +221,16 @@ func (g *getter) scanTo(end int64) error {
 	for full := false; !full && g.scanned < g.limit && res.NextOffset < end; {
 		units := res.units[:min(int64(len(res.units)), g.limit-g.scanned, end-res.NextOffset, int64(max(g.wanted(), 8)))]
 		n, err := g.queue.Read(res.NextOffset, units)
-		var outside *cq.RangeError
-		switch {
-		case errors.As(err, &outside): // expired meanwhile, or cut
-			if outside.Max <= res.NextOffset {
+		if err != nil {
+			r := outside(err)
+			switch {
+			case r != nil && r.Max <= res.NextOffset: // expired meanwhile, or cut
 				g.scanned = g.limit
 				return nil
+			case r == nil && !errors.Is(err, cq.ErrCorrupt):
+				return err
 			}
 			n = 0
-		case errors.Is(err, cq.ErrCorrupt):
-			n = 0
-		case err != nil:
-			return err
 		}
 		if n == 0 {
 			again, err := g.hole(err)

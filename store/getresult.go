@@ -66,8 +66,9 @@ type GetResult struct {
 	// ColdBytes is how many bytes of the records looked at are counted as cold data of the request's group.
 	ColdBytes int
 
-	held  commitlog.Held
-	units [getBatch]cq.Unit
+	held   commitlog.Held
+	units  [getBatch]cq.Unit
+	getter *getter // at work, and kept
 }
 
 // Release lets go of the messages, whose bytes must not be touched afterwards. Idempotent.

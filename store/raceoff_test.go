@@ -3,3 +3,6 @@
 package store
 
 const sweepStep = 1
+
+// raceEnabled tells that the race detector is at work.
+const raceEnabled = false

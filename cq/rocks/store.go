@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"log/slog"
 	"math"
@@ -45,6 +46,9 @@ type Store struct {
 	commit committer
 	tail   tailCache
 
+	recent     [recentQueues]atomic.Pointer[queue]
+	recentSeed maphash.Seed
+
 	// write is held by every writing method. Lock order: write before commit.mu before mu.
 	write struct {
 		sync.Mutex
@@ -71,7 +75,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	o = o.withDefaults(dir)
-	s := &Store{dir: dir, log: o.Logger.With(slog.String("dir", dir)), readOnly: o.ReadOnly, options: o, unitsPerFile: unitsPerFile}
+	s := &Store{dir: dir, log: o.Logger.With(slog.String("dir", dir)), readOnly: o.ReadOnly, options: o, unitsPerFile: unitsPerFile, recentSeed: maphash.MakeSeed()}
 	begin := time.Now()
 	if o.ReadOnly {
 		s.db, err = rocks.OpenReadOnly(dir, o.RocksDB)
@@ -192,10 +196,18 @@ func (s *Store) Queue(k cq.Key) (cq.Queue, bool) {
 	if _, ok := s.end(k); !ok {
 		return nil, false
 	}
+	at := &s.recent[maphash.Comparable(s.recentSeed, k)%recentQueues]
+	if q := at.Load(); q != nil && q.key == k {
+		return q, true
+	}
 	q := &queue{s: s, key: k, prefix: appendUnitPrefix(nil, k)}
 	q.tail = s.tail.shard(q.prefix)
+	at.Store(q)
 	return q, true
 }
+
+// recentQueues is how many queues are kept that were asked for lately. They have no state, so one that is kept is as good as a new one.
+const recentQueues = 1024
 
 func (s *Store) end(k cq.Key) (end, bool) {
 	s.mu.RLock()
