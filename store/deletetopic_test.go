@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -74,6 +75,31 @@ func TestFRF03DeleteTopic(t *testing.T) {
 			require.Zero(t, r.Different, r.Differences)
 			require.EqualValues(t, 42, r.Units)
 		}
+		require.NoError(t, s.Close())
+	})
+}
+
+// TestDeletedTopicStaysAwayAfterAKill: what a kill right after the answer leaves has nothing of the topic, although all that was noted of its queues was noted before.
+func TestDeletedTopicStaysAwayAfterAKill(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		s := openStore(t, root, o)
+		<-s.views.verified
+		putTopic(t, s, "T", 6)
+		putTopic(t, s, "gone", 6)
+		require.Eventually(t, func() bool { return maxOffsetOf(t, s, "gone") == 3 }, 30*time.Second, time.Millisecond)
+		require.NoError(t, s.views.flush(t.Context()))
+		_, err := s.DeleteTopic(t.Context(), "gone")
+		require.NoError(t, err)
+		left := t.TempDir()
+		require.NoError(t, os.CopyFS(left, os.DirFS(root)))
+		require.NoError(t, s.Close())
+
+		s = openStore(t, left, o)
+		<-s.views.verified
+		require.Zero(t, s.views.view.brokenNow.Load())
+		requireNoQueues(t, s, "gone")
+		require.EqualValues(t, 3, maxOffsetOf(t, s, "T"))
 		require.NoError(t, s.Close())
 	})
 }
