@@ -140,7 +140,11 @@ func (r *rebuilding) dropRows(ctx context.Context) (err error) {
 	if err != nil || !found {
 		return err
 	}
-	queues, err := s.openRocksAt(dir, max(r.rep.LogMin, 0))
+	first, err := firstLogFile(r.layout, &r.rec.base)
+	if err != nil {
+		return err
+	}
+	queues, err := s.openRocksAt(dir, first)
 	if err != nil {
 		return err
 	}
@@ -163,12 +167,18 @@ func (r *rebuilding) dropRows(ctx context.Context) (err error) {
 			continue
 		}
 		if q, ok := queues.Queue(k); ok {
-			if b, err := q.Bounds(); err == nil && b.Min == b.Max {
+			b, err := q.Bounds()
+			if err == nil && b.Min == b.Max {
 				r.rec.note("queue %s stays as it is: the log has no record of it", k)
 				continue
 			}
+			end, _ := endOf(q)
+			r.job.Ends = append(r.job.Ends, jobEnd{k.Topic, k.QueueID, max(end, 0)})
 		}
 		dropped[k] = 0
+	}
+	if err := r.saveJob(); err != nil { // before anything is dropped
+		return err
 	}
 	if err := v.saveBroken(dropped); err != nil {
 		return err
@@ -241,48 +251,6 @@ func (r *rebuilding) count(queues cq.Reader, name string) (RebuiltView, error) {
 		}
 	}
 	return v, nil
-}
-
-// publishEnds gives queues of which the log has nothing any more their ends back, from the old files: they go on at their max.
-func (r *rebuilding) publishEnds(ctx context.Context, s *Store) error {
-	kind := s.views.queues.Kind()
-	for _, name := range r.job.Aside {
-		dir := filepath.Join(r.layout.brokenDir(), filepath.Base(name), map[cq.Kind]string{cq.KindFile: "consumequeue", cq.KindRocks: "rocksdb"}[kind])
-		if _, err := os.Stat(dir); missing(err) {
-			continue
-		}
-		old, err := openAt(dir, kind, 0)
-		if err != nil {
-			r.rec.note("the old %s cannot be read: queues of which the log has no record begin at 0 again: %v", s.views.view.name(), err)
-			continue
-		}
-		ends, err := r.lostEnds(old, s)
-		if err = errors.Join(err, old.Close()); err != nil {
-			return err
-		}
-		if len(ends) > 0 {
-			if err := s.views.queues.(cq.Importer).Publish(ctx, ends, s.views.follow.from.Load()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *rebuilding) lostEnds(old cq.Reader, s *Store) (ends []cq.QueueEnd, err error) {
-	for k, err := range old.Queues() {
-		if err != nil {
-			return nil, err
-		}
-		q, ok := old.Queue(k)
-		if _, built := s.views.queues.Queue(k); built || !ok {
-			continue
-		}
-		if b, err := q.Bounds(); err == nil && b.Max > 0 {
-			ends = append(ends, cq.QueueEnd{Key: k, Min: b.Max, MinPhyOffset: max(s.Log().MinOffset(), 0), Max: b.Max})
-		}
-	}
-	return ends, nil
 }
 
 // dryRun tells what is there now, and how much of the log would be read.

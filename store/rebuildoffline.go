@@ -48,10 +48,12 @@ type RebuildReport struct {
 	// Aside is where the old files were until the new ones were durable; empty in a dry run.
 	Aside []string `json:"aside,omitempty"`
 	// Lost are slots of queues of which the log has no record any more, for it was damaged: they are empty. At most 1,000 ranges.
-	Lost         []LostRange   `json:"lost,omitempty"`
-	Notes        []string      `json:"notes,omitempty"`
-	AbortCleared bool          `json:"abortCleared"`
-	Elapsed      time.Duration `json:"elapsedNanos"`
+	Lost []LostRange `json:"lost,omitempty"`
+	// Forgotten are queues whose next offset nobody knows any more: the log has no record of them.
+	Forgotten    []ForgottenQueue `json:"forgotten,omitempty"`
+	Notes        []string         `json:"notes,omitempty"`
+	AbortCleared bool             `json:"abortCleared"`
+	Elapsed      time.Duration    `json:"elapsedNanos"`
 }
 
 // RebuiltView is one side of the queues, or the index.
@@ -128,6 +130,14 @@ type rebuildJob struct {
 	Aside   []string `json:"aside"`   // names below tandemmq/broken
 	// Shape is what was read off the old files.
 	Shape *rebuildShape `json:"shape,omitempty"`
+	// Ends are the next offsets of single queues that RocksDB was made to drop, 0 where the old rows did not tell.
+	Ends []jobEnd `json:"ends,omitempty"`
+}
+
+type jobEnd struct {
+	Topic   string `json:"topic"`
+	QueueID int32  `json:"queueId"`
+	Next    int64  `json:"next"`
 }
 
 // rebuildShape is what cannot be read off the directory once the old files are moved.

@@ -136,6 +136,7 @@ func printRebuild(w io.Writer, rep *store.RebuildReport) error {
 	}
 	table(w, rows...)
 	printLost(w, rep.Lost)
+	printForgotten(w, rep.Forgotten)
 	for _, n := range rep.Notes {
 		fmt.Fprintf(w, "  note: %s\n", n)
 	}

@@ -148,6 +148,13 @@ func printLost(w io.Writer, lost []store.LostRange) {
 	}
 }
 
+// printForgotten warns of queues whose numbers begin again.
+func printForgotten(w io.Writer, forgotten []store.ForgottenQueue) {
+	for _, q := range forgotten {
+		fmt.Fprintf(w, "  WARNING: queue %s/%d: where it ended is not known, its next message gets offset 0 again: %s\n", q.Topic, q.QueueID, q.Why)
+	}
+}
+
 func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	what := "Recovery"
 	if rep.DryRun {
