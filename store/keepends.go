@@ -14,19 +14,34 @@ import (
 // A queue of which the log has no record any more comes back from no log. When RocksDB was lost its end is kept from what still knows it: the other side of a combined store, or
 // the file queue-offsets, which is there if the store had file queues before. What a consumer has come to is no proof of an end.
 
-// The file rocks-ends tells that queue-offsets has ends that RocksDB, which was lost, has not got yet. It is empty.
+// The file rocks-ends tells of ends that RocksDB, which was lost, has not got yet. It is empty where queue-offsets has them; otherwise they are in it, in the format of that file with
+// the position 0: they were read off the database that was set aside.
 const endsOwedName = "rocks-ends"
 
 func (l Layout) endsOwedPath() string { return filepath.Join(l.StateDir(), endsOwedName) }
 
-// oweEnds finds out whether RocksDB has to get ends from the note of a, which it reads, and notes that durably.
+// oweEnds finds out whether RocksDB has to get ends, and notes that durably: from the note of a, which it reads, or from the database that was set aside.
 func (v *views) oweEnds(a *alignment) error {
 	if v.hasFiles() {
+		if a.lost && a.begin > 0 && a.note == nil {
+			v.knownEnds = newKnownEnds()
+		}
 		return nil
 	}
 	path := v.s.layout.endsOwedPath()
-	_, err := readFile(v.s.fs, path, 1)
+	b, err := readFile(v.s.fs, path, maxQueueOffsetsBytes)
 	switch {
+	case err == nil && len(b) > 0:
+		ends, err := parseQueueOffsets(b)
+		if err != nil {
+			return fmt.Errorf("read the ends of queues %s: %w", path, err)
+		}
+		v.knownEnds = newKnownEnds()
+		for k, q := range ends.next {
+			v.knownEnds.add(k, q.next)
+		}
+		v.knownEnds.whole = true
+		v.endsOwed = true
 	case err == nil:
 		if a.note == nil {
 			a.note = v.readNote(a.log, a.end)
@@ -36,16 +51,58 @@ func (v *views) oweEnds(a *alignment) error {
 		return err
 	case a.lost && a.note != nil:
 		v.endsOwed = true
-		if err := makeDir(v.s.fs, filepath.Dir(path)); err != nil {
-			return err
+		return v.noteEndsOwed(nil)
+	case a.lost && a.begin > 0:
+		v.knownEnds = v.s.salvageEnds(a.begin)
+		ends := &queueOffsets{last: recordMark{phy: -1}, next: make(map[cq.Key]queueState)}
+		for k, next := range v.knownEnds.next {
+			ends.next[k] = queueState{next: next}
 		}
-		return replaceFile(v.s.fs, path, nil)
+		if v.endsOwed = len(ends.next) > 0; v.endsOwed {
+			return v.noteEndsOwed(ends.image())
+		}
 	}
 	return nil
 }
 
+func (v *views) noteEndsOwed(b []byte) error {
+	path := v.s.layout.endsOwedPath()
+	if err := makeDir(v.s.fs, filepath.Dir(path)); err != nil {
+		return err
+	}
+	return replaceFile(v.s.fs, path, b)
+}
+
+// salvageEnds reads the ends off the database that was set aside last.
+func (s *Store) salvageEnds(minPhy int64) *knownEnds {
+	known := newKnownEnds()
+	dir, err := newestAside(s.layout, "rocksdb")
+	if dir != "" {
+		known.takeFrom(func() (cq.Store, error) { return openSetAside(dir, minPhy) }, func(cq.Key) bool { return true })
+	} else if err != nil {
+		known.failed = append(known.failed, err)
+	}
+	for _, err := range known.failed {
+		s.logger.Error("the database that was set aside does not tell where queues ended", slog.Any("err", err))
+	}
+	return known
+}
+
+// learnEnds takes ends that were salvaged for what comes next in queues of which the log has no record. Nobody else has the view yet.
+func (v *views) learnEnds() {
+	if v.knownEnds == nil {
+		return
+	}
+	for k, next := range v.knownEnds.next {
+		if v.view.mu.known[k] == nil && checkName(v.queues, k) == nil {
+			v.view.mu.known[k] = &queueState{next: next}
+		}
+	}
+}
+
 // keepEnds gives the queues of which nothing was built their ends. It is called when the queues have come to where the log ended.
 func (v *views) keepEnds(ctx context.Context) error {
+	defer v.tellForgotten()
 	if !v.endsOwed {
 		return nil
 	}
@@ -69,6 +126,23 @@ func (v *views) keepEnds(ctx context.Context) error {
 	v.s.logger.Info("queues of which the log has no record go on where they ended", slog.Int("queues", len(ends)))
 	v.endsOwed = false
 	return removeDurably(v.s.fs, v.s.layout.endsOwedPath())
+}
+
+// forgotten returns the queues of which nothing tells any more where they ended.
+func (v *views) forgotten() []ForgottenQueue {
+	if v.knownEnds == nil {
+		return nil
+	}
+	return v.knownEnds.forgotten(v.s.layout, v.queues, func(cq.Key) bool { return true })
+}
+
+func (v *views) tellForgotten() {
+	if v.s.waits {
+		return // there is a report
+	}
+	for _, q := range v.forgotten() {
+		v.s.logger.Error("A QUEUE BEGINS AT 0 AGAIN: nothing tells where it ended", slog.String("topic", q.Topic), slog.Int("queueId", int(q.QueueID)), slog.String("why", q.Why))
+	}
 }
 
 // adoptLost gives a side that was lost the ends of the queues that only the other one has: the log has no record of them.

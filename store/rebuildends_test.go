@@ -103,3 +103,49 @@ func TestRebuildNamesQueuesWhoseEndIsNotKnown(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []ForgottenQueue{{Topic: "Old", Why: "consumers have read it up to 7, and nothing tells where it ended"}}, rep.Forgotten)
 }
+
+// RocksDB without CURRENT, and without files beside it: where queues ended is read off what was set aside, also after a kill half-way; a store that served nothing else tells so.
+func TestLostRocksDBKeepsEndsOfWhatWasSetAside(t *testing.T) {
+	needRocksDB(t)
+	o := viewOptions(StoreTypeRocksDB)
+	old := cq.Key{Topic: "Old"}
+	lost := func(t *testing.T) string {
+		root := agedStore(t, o)
+		removeRocks(t, root, func(name string) bool { return name == currentFile })
+		return root
+	}
+	t.Run("recover", func(t *testing.T) {
+		root := lost(t)
+		rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o})
+		require.NoError(t, err)
+		require.Empty(t, rep.Forgotten)
+		s := openStore(t, root, o)
+		defer s.Close()
+		requireEnd(t, s.views.queues, old, 7)
+		require.NoFileExists(t, s.layout.endsOwedPath())
+	})
+	t.Run("served", func(t *testing.T) {
+		root := lost(t)
+		og, g := gated(o, 0)
+		s := openStore(t, root, og)
+		require.EqualValues(t, 7, s.NextOffset("Old", 0), "before anything is built")
+		copied := crash(t, root) // killed half-way
+		g.release()
+		require.NoError(t, s.awaitViews(t.Context()))
+		requireEnd(t, s.views.queues, old, 7)
+		require.NoError(t, s.Close())
+		s = openStore(t, copied, o)
+		defer s.Close()
+		require.NoError(t, s.awaitViews(t.Context()))
+		requireEnd(t, s.views.queues, old, 7)
+	})
+	t.Run("nothing tells", func(t *testing.T) {
+		root := agedStore(t, o)
+		removeRocks(t, root, IsRocksFile)
+		require.NoError(t, os.MkdirAll(filepath.Join(root, "config"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, "config", "consumerOffset.json"), []byte(`{"offsetTable":{"Old@g":{0:7}}}`), 0o644))
+		rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o, Kind: cq.KindRocks})
+		require.NoError(t, err)
+		require.Equal(t, []ForgottenQueue{{Topic: "Old", Why: "consumers have read it up to 7, and nothing tells where it ended"}}, rep.Forgotten)
+	})
+}

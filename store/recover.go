@@ -58,12 +58,14 @@ type RecoverReport struct {
 	RewrittenBytes int64           `json:"rewrittenBytes,omitempty"`
 	Views          []RecoveredView `json:"views"`
 	// Lost are slots of queues that were built again, of which the damaged log has no record any more: they are empty. At most 1,000 ranges.
-	Lost         []LostRange   `json:"lost,omitempty"`
-	Notes        []string      `json:"notes,omitempty"`
-	AbortCleared bool          `json:"abortCleared"`
-	Elapsed      time.Duration `json:"elapsedNanos"`
-	LogEnd       int64         `json:"logEnd"` // physical offset, after recovery
-	Sides        []string      `json:"sides"`
+	Lost []LostRange `json:"lost,omitempty"`
+	// Forgotten are queues whose next offset nobody knows any more: the queues were lost, and the log has no record of them.
+	Forgotten    []ForgottenQueue `json:"forgotten,omitempty"`
+	Notes        []string         `json:"notes,omitempty"`
+	AbortCleared bool             `json:"abortCleared"`
+	Elapsed      time.Duration    `json:"elapsedNanos"`
+	LogEnd       int64            `json:"logEnd"` // physical offset, after recovery
+	Sides        []string         `json:"sides"`
 	// Checked is what RecoverOptions.Check has found; nil where it was not asked for, or could not be done, which NotChecked explains.
 	Checked    *CheckReport `json:"-"`
 	NotChecked string       `json:"notChecked,omitempty"`

@@ -40,6 +40,7 @@ func (r *recovery) views() error {
 		r.rep.Views = append(r.rep.Views, view)
 	}
 	r.rep.Lost = mergeLost(r.rep.Lost, s.views.view.lostRanges())
+	r.rep.Forgotten = s.views.forgotten()
 	if n := s.views.view.batchQueues(); n > 0 {
 		r.keepAbort = true
 		r.note("the abort mark stays: %d batch queues have no units, which RocketMQ's recovery makes", n)

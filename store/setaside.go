@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -168,4 +169,16 @@ func (l Layout) CheckShared() error {
 		}
 		return &SharedNameError{Dir: dir, Topic: e.Name()}
 	})
+}
+
+// newestAside returns the directory that newAside made last of that name, "" where there is none.
+func newestAside(l Layout, name string) (dir string, err error) {
+	newest := 0
+	err = readDir(l.brokenDir(), func(e fs.DirEntry) error {
+		if n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), name+"-")); err == nil && e.IsDir() && n > newest && e.Name() == fmt.Sprintf("%s-%d", name, n) {
+			newest, dir = n, filepath.Join(l.brokenDir(), e.Name())
+		}
+		return nil
+	})
+	return dir, err
 }

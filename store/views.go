@@ -36,7 +36,8 @@ type views struct {
 	checkpoint Checkpoint // as last written; guarded by flushing
 	noted      int64      // position of the queue offsets last written; guarded by flushing
 	notedFound int64      // queueOffsets.found of it; guarded by flushing
-	endsOwed   bool       // the note has ends that RocksDB has not got: until keepEnds
+	endsOwed   bool       // there are ends that RocksDB has not got: until keepEnds
+	knownEnds  *knownEnds // what is known of them where the queues were lost and the note is; nil: nobody has to ask. Constant
 	unmarked   bool       // the mark of the rebuild is gone; guarded by flushing
 
 	// durableTo is the physical offset below which every unit is durable, in queues that are whole: what the log may lose. 0 until the first flush.

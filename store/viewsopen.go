@@ -193,6 +193,7 @@ func (v *views) align(ctx context.Context, a *alignment) error {
 	if err := v.learnQueues(a.log, a.note, learnFrom, a.end); err != nil {
 		return err
 	}
+	v.learnEnds()
 	v.view.mu.delivered = a.from
 	if a.behind != nil {
 		if err := v.sides.begin(a); err != nil {
@@ -201,7 +202,7 @@ func (v *views) align(ctx context.Context, a *alignment) error {
 	}
 	if a.lost {
 		v.view.freshBelow = a.end
-		if a.begin > 0 && a.note == nil {
+		if a.begin > 0 && a.note == nil && !v.endsOwed {
 			v.s.logger.Error("all consume queues were lost, and the log's beginning has expired: a queue whose records are all gone begins at 0 again", slog.Int64("phyOffset", a.begin))
 		}
 	}

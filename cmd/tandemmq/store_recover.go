@@ -215,6 +215,7 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 		}
 	}
 	printLost(w, rep.Lost)
+	printForgotten(w, rep.Forgotten)
 	for _, n := range rep.Notes {
 		fmt.Fprintf(w, "  note: %s\n", n)
 	}
