@@ -90,6 +90,7 @@ const (
 	CheckRocksPlace       CheckCode = "rocks-place"        // remnants of a RocksDB database, or one in both places
 	CheckIndexFile        CheckCode = "index-file"         // an index file that contradicts itself, or has a wrong length
 	CheckIndexEntry       CheckCode = "index-entry"        // an index entry that leads to no record with such a key
+	CheckIndexMissing     CheckCode = "index-missing"      // records with keys, or keys of a record, that the index has no entry of
 	CheckIndexOutside     CheckCode = "index-outside"      // an index entry that leads past the end of the log
 	CheckAbortMark        CheckCode = "abort-mark"         // recovery has not run
 	CheckCheckpoint       CheckCode = "checkpoint"         // the checkpoint is missing or cannot be believed

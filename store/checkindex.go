@@ -30,6 +30,10 @@ func (c *checker) checkIndexes() error {
 // every entry's record up, otherwise some. The index is a hint: a query that it misleads is put right by the record, so that a wrong entry
 // costs a message that is not found by its key, and no finding here is about a message that is lost.
 func (c *checker) checkIndex() error {
+	if err := c.layout.indexInTheWay(); err != nil {
+		c.found.add(placeFinding(CheckError, CheckIndexFile, checkSideIndex, c.layout.IndexDir(), "%v", err))
+		return nil
+	}
 	entries, err := countEntries(c.layout.IndexDir())
 	if err != nil || entries == 0 {
 		return err
@@ -54,6 +58,17 @@ func (c *checker) checkIndex() error {
 	}
 	for _, fault := range x.Verify() {
 		c.indexFault(fault)
+	}
+	if !c.o.Deep { // it holds each record against its entries
+		hole, err := findIndexHole(c.log, c.end, x.Files(), message.DefaultDelayLevels())
+		if err != nil {
+			return errors.Join(err, x.Close())
+		}
+		if hole != nil {
+			f := placeFinding(c.suspended(), CheckIndexMissing, checkSideIndex, hole.file, "%v", hole)
+			f.PhyOffset, f.EndPhyOffset = hole.record, hole.to
+			c.found.add(f)
+		}
 	}
 	err = c.checkEntries(x)
 	return errors.Join(err, x.Close())
@@ -83,9 +98,9 @@ func (c *checker) checkEntries(x *index.Index) error {
 		total += int64(f.Entries)
 	}
 	add := c.phase("index", total, "entries")
-	e := entryCheck{c: c, x: x, phy: -1}
+	e := entryCheck{c: c, x: x, phy: -1, next: max(c.log.MinOffset(), 0)}
 	n := int64(0)
-	return x.Entries(func(en index.Entry) error {
+	err := x.Entries(func(en index.Entry) error {
 		n++
 		if n%4096 == 0 {
 			add(4096)
@@ -98,6 +113,11 @@ func (c *checker) checkEntries(x *index.Index) error {
 		}
 		return e.check(&en)
 	})
+	if err != nil || !c.o.Deep || total == 0 {
+		return err
+	}
+	e.lackingKeys()
+	return e.lacking(c.end, CheckWarning, "the next start adds them")
 }
 
 // entryCheck is what is known of the record looked at last.
@@ -107,6 +127,9 @@ type entryCheck struct {
 	phy     int64
 	bad     string // why it is none
 	hashes  []int32
+	seen    []bool // which of hashes have entries
+	file    string // of the last of them
+	next    int64  // every record below has been held against the entries
 	storeMs int64
 	topic   string
 }
@@ -120,15 +143,28 @@ func (e *entryCheck) check(en *index.Entry) error {
 		return nil
 	}
 	if en.PhyOffset != e.phy {
+		if e.c.o.Deep {
+			e.lackingKeys()
+			if err := e.lacking(en.PhyOffset, e.c.suspended(), "entries of later ones are there"); err != nil {
+				return err
+			}
+		}
 		if err := e.read(en.PhyOffset); err != nil {
 			return err
 		}
 	}
+	known := false
+	for i, hash := range e.hashes {
+		if hash == en.Hash {
+			e.seen[i], known = true, true
+		}
+	}
+	e.file = en.File
 	seconds := max(e.storeMs-en.BeginMs, 0) / 1000
 	switch {
 	case e.bad != "":
 		e.tell(en, CheckError, CheckIndexEntry, "leads to no record: "+e.bad)
-	case !slices.Contains(e.hashes, en.Hash):
+	case !known:
 		e.tell(en, CheckError, CheckIndexEntry, fmt.Sprintf("leads to a record of topic %s without a key of that hash", e.topic))
 	case int64(en.TimeDiff) > seconds+1 || int64(en.TimeDiff) < seconds-1:
 		e.tell(en, CheckError, CheckIndexEntry, fmt.Sprintf("has timeDiff %d, the record was stored %d seconds after the file's beginTimestamp", en.TimeDiff, seconds))
@@ -148,7 +184,38 @@ func (e *entryCheck) read(phy int64) error {
 	defer release()
 	d := r.DispatchRequest(message.DefaultDelayLevels())
 	e.hashes, e.storeMs, e.topic = index.Hashes(e.hashes, &d), r.StoreTimestampMs, string(r.Topic)
+	e.seen = append(e.seen[:0], make([]bool, len(e.hashes))...)
+	e.next = max(e.next, phy+int64(r.TotalSize))
 	return nil
+}
+
+// lackingKeys tells of keys of the last record that have no entry.
+func (e *entryCheck) lackingKeys() {
+	if n := len(slices.DeleteFunc(e.seen, func(seen bool) bool { return seen })); e.bad == "" && n > 0 {
+		f := placeFinding(CheckError, CheckIndexMissing, checkSideIndex, e.file, "%d of the %d keys of the record of topic %s at physical offset %d have no entry", n, len(e.hashes), e.topic, e.phy)
+		f.PhyOffset = e.phy
+		e.c.found.add(f)
+	}
+	e.seen = e.seen[:0]
+	e.hashes = e.hashes[:0]
+}
+
+// lacking tells of records with keys below to that have no entry at all.
+func (e *entryCheck) lacking(to int64, severity CheckSeverity, behind string) error {
+	first, n := int64(-1), 0
+	err := withKeys(e.c.log, e.next, to, message.DefaultDelayLevels(), func(phy int64) bool {
+		if n++; first < 0 {
+			first = phy
+		}
+		return n%4096 != 0 || e.c.ctx.Err() == nil
+	})
+	if n > 0 {
+		f := placeFinding(severity, CheckIndexMissing, checkSideIndex, "", "%d records with keys from physical offset %d on, up to %d, have no entry; %s", n, first, to, behind)
+		f.PhyOffset, f.EndPhyOffset = first, to
+		e.c.found.add(f)
+	}
+	e.next = max(e.next, to)
+	return errors.Join(err, e.c.ctx.Err())
 }
 
 // checkRocksIndex holds the rows of an index in RocksDB against the log: that each can be one, and that it leads to a record with such a key and that store time.

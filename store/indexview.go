@@ -111,6 +111,7 @@ type indexView struct {
 	indexFeed
 	index  *index.Index
 	levels *message.DelayLevels
+	hole   *indexHole // that was found when it was opened; nil: none
 
 	adding  *index.Batch
 	batches batches[index.Batch]
@@ -128,6 +129,15 @@ func (s *Store) openIndex(c *Checkpoint, unclean bool, levels *message.DelayLeve
 			err = errors.Join(fmt.Errorf("cut index to the log: %w", err), ix.Close())
 		}
 	}
+	var hole *indexHole
+	if err == nil {
+		if hole = s.indexHole(ix, levels); hole != nil {
+			// Entries are added in the order of the log alone, so those behind the hole are made again with what was in it.
+			if err = ix.TruncateDirty(hole.to); err != nil {
+				err = errors.Join(fmt.Errorf("cut index before its hole: %w", err), ix.Close())
+			}
+		}
+	}
 	off := !s.o.IndexFileWriteEnable
 	if err != nil {
 		o.ReadOnly = true
@@ -140,15 +150,32 @@ func (s *Store) openIndex(c *Checkpoint, unclean bool, levels *message.DelayLeve
 		}
 		s.logger.Error("the index cannot be written: it answers what it has, and gets nothing more", slog.Any("err", err))
 		ix, off = readable, true
+		hole = s.indexHole(ix, levels)
 	}
 	v := newIndexView(ix, levels)
-	v.off = off
+	v.off, v.hole = off, hole
 	from := ix.DispatchFrom()
 	if off && from >= 0 { // nothing will show what its last message still lacks
 		from = recordEnd(s.writer.Log(), from)
 	}
+	if off && hole != nil {
+		from = hole.from
+	}
 	v.startFeed(s, v, from)
 	return v, nil
+}
+
+// indexHole returns the first hole of the index, nil without one, and says so.
+func (s *Store) indexHole(ix *index.Index, levels *message.DelayLevels) *indexHole {
+	hole, err := findIndexHole(s.writer.Log(), s.writer.Positions().Confirm, ix.Files(), levels)
+	if err != nil {
+		s.logger.Error("whether index files are missing is not known", slog.String("view", indexName), slog.Any("err", err))
+	}
+	if hole != nil {
+		s.logger.Error("index files are missing: messages from there on are not all found by key until the index has been built again", slog.String("view", indexName),
+			slog.Int64("phyOffset", hole.record), slog.Any("err", hole))
+	}
+	return hole
 }
 
 func newIndexView(ix *index.Index, levels *message.DelayLevels) *indexView {

@@ -298,6 +298,18 @@ func hasSegment(dir string) (bool, error) {
 // missing tells whether err says that a path is not there, be it itself or a directory on the way.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
+// indexInTheWay returns an error when the place of the index files is taken by something that is no directory.
+func (l Layout) indexInTheWay() error {
+	st, err := os.Stat(l.IndexDir())
+	if missing(err) || err == nil && st.IsDir() {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open index: %w", err)
+	}
+	return fmt.Errorf("open index %s: it is no directory: move it away, or have `tandemmq store rebuild --index` set it aside", l.IndexDir())
+}
+
 // CheckRoot tells in clear words when root cannot be a store directory: not there, no directory, or without a CommitLog.
 func (l Layout) CheckRoot() error {
 	st, err := os.Stat(l.Root)

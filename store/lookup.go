@@ -212,6 +212,9 @@ func (v *View) OpenIndex() (*index.Index, error) {
 	if err := r.indexSizes(); err != nil {
 		return nil, err
 	}
+	if r.inTheWay != nil {
+		return nil, fmt.Errorf("open index of store %s: %w: %w", v.Layout.Root, ErrNoIndex, r.inTheWay)
+	}
 	n, err := countEntries(v.Layout.IndexDir())
 	if err == nil && n == 0 {
 		err = fmt.Errorf("open index of store %s: %w", v.Layout.Root, ErrNoIndex)
@@ -220,6 +223,20 @@ func (v *View) OpenIndex() (*index.Index, error) {
 		return nil, err
 	}
 	return index.Open(v.Layout.IndexDir(), index.Options{HashSlots: int32(r.base.MaxHashSlotNum), MaxEntries: int32(r.base.MaxIndexNum), ReadOnly: true})
+}
+
+// IndexHole says what index files an index of OpenIndex lacks between or before those it has, by their headers and the log between them: the physical offset up to which nothing is missing, and the
+// rest in words; "" when none is known to be gone.
+func (v *View) IndexHole(x *index.Index) (completeTo int64, missing string, err error) {
+	end, err := v.LogEnd()
+	if err != nil {
+		return -1, "", err
+	}
+	hole, err := findIndexHole(v.Log, end, x.Files(), message.DefaultDelayLevels())
+	if err != nil || hole == nil {
+		return -1, "", err
+	}
+	return hole.from, hole.Error(), nil
 }
 
 // LogEnd returns the physical offset behind the last record. It reads the last file of the log.
@@ -256,6 +273,15 @@ func (v *View) Query(x KeyIndex, req QueryRequest, res *QueryResult) error {
 	source := keySource{KeyIndex: x, name: indexName, indexedTo: phy, indexedMs: ms}
 	if phy >= 0 {
 		source.indexedTo = recordEnd(v.Log, phy)
+	}
+	if files, ok := x.(*index.Index); ok {
+		to, missing, err := v.IndexHole(files)
+		if err != nil {
+			return err
+		}
+		if missing != "" {
+			source.indexedTo = to
+		}
 	}
 	if r, ok := x.(*indexrocks.Index); ok {
 		source.name = rocksIndexName

@@ -199,6 +199,10 @@ func recordFrom(log *commitlog.Log, phy, end int64) int64 {
 
 func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {
 	r := recovery{layout: l, base: o}
+	if err := l.indexInTheWay(); err != nil {
+		st.add(indexName, -1, err)
+		return
+	}
 	if err := r.indexSizes(); err == nil && !r.noIndex {
 		o = r.base // its files tell
 	}
@@ -218,7 +222,11 @@ func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {
 	if from >= 0 { // the start of the last message that has entries: behind it nothing may have had keys
 		from = recordEnd(log, from)
 	}
-	st.add(indexName, from, ix.Close())
+	hole, err := findIndexHole(log, st.EndPhyOffset, ix.Files(), message.DefaultDelayLevels())
+	if hole != nil {
+		from, err = hole.from, hole
+	}
+	st.add(indexName, from, errors.Join(err, ix.Close()))
 }
 
 // readRocksIndex goes by its rows of progress; those of RocketMQ alone do not tell that nothing is missing below (I13).

@@ -37,6 +37,9 @@ func (r *rebuilding) moveAll(ctx context.Context) error {
 		}
 	}
 	if r.job.Index {
+		if err := r.clearIndexPlace(); err != nil {
+			return err
+		}
 		if r.rec.base.IndexFileWriteEnable {
 			if err := moveEntries(r.layout.IndexDir(), filepath.Join(to, "index"), func(fs.DirEntry) bool { return true }); err != nil {
 				return fmt.Errorf("move old files aside: %w", err)
@@ -50,6 +53,25 @@ func (r *rebuilding) moveAll(ctx context.Context) error {
 	}
 	r.job.Moved = true
 	return r.saveJob()
+}
+
+// clearIndexPlace sets aside what stands where the directory of index files belongs and is none. It stays there: nobody knows what it is.
+func (r *rebuilding) clearIndexPlace() error {
+	if st, err := os.Stat(r.layout.IndexDir()); missing(err) || err == nil && st.IsDir() {
+		return nil
+	}
+	to, err := newAside(mmap.OS, r.layout, "index")
+	if err == nil {
+		err = os.Rename(r.layout.IndexDir(), filepath.Join(to, "index"))
+	}
+	if err == nil {
+		err = errors.Join(mmap.OS.SyncDir(to), mmap.OS.SyncDir(r.layout.Root))
+	}
+	if err != nil {
+		return fmt.Errorf("set aside what is in the place of the index: %w", err)
+	}
+	r.rec.note("what stood in the place of the index is in %s", to)
+	return nil
 }
 
 // clearRocksIndex removes all rows of the index, and leaves what RocketMQ keeps beside it. A database that cannot be opened is set aside as it is, and stays there: it may have timers and

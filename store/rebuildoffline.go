@@ -165,6 +165,9 @@ func (r *rebuilding) shape() error {
 		r.rec.noIndex = false
 		return nil
 	}
+	if r.rec.inTheWay != nil && r.job.Index { // it is set aside
+		o.MessageIndexEnable, r.rec.noIndex = true, false
+	}
 	if r.rec.noIndex && r.job.Index {
 		return errors.New("the index: maxHashSlotNum and maxIndexNum cannot be read off its files: give the broker's options")
 	}

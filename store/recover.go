@@ -133,6 +133,7 @@ type recovery struct {
 	base      Options     // of the store, but for its type
 	kinds     []StoreType // sides to bring in order
 	noIndex   bool        // its files cannot be understood without the store's options
+	inTheWay  error       // what stands where its files belong; nil: nothing. noIndex then
 	keepAbort bool
 	known     durability
 	flags     *RunningFlags

@@ -176,7 +176,10 @@ func (r *recovery) readRocksIndex() error {
 	if !has {
 		return nil
 	}
-	n, err := countEntries(r.layout.IndexDir())
+	var n int
+	if r.inTheWay == nil {
+		n, err = countEntries(r.layout.IndexDir())
+	}
 	if !r.given("indexRocksDBEnable") {
 		r.base.IndexRocksDBEnable = true
 	}
@@ -242,6 +245,11 @@ const (
 
 // indexSizes finds the numbers of slots and entries by the length of the files; where they do not fit, the index is left alone.
 func (r *recovery) indexSizes() error {
+	if err := r.layout.indexInTheWay(); err != nil {
+		r.noIndexFile, r.noIndex, r.inTheWay, r.base.MessageIndexEnable = true, true, err, false
+		r.note("the index is left alone: %v", err)
+		return nil
+	}
 	entries, err := os.ReadDir(r.layout.IndexDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		r.noIndexFile = true

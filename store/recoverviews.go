@@ -37,6 +37,9 @@ func (r *recovery) views() error {
 				view.From, view.Why = b.from, b.why
 			}
 		}
+		if x := s.views.index; name == indexName && x != nil && x.hole != nil {
+			view.From, view.Why = x.from, x.hole.Error()
+		}
 		r.rep.Views = append(r.rep.Views, view)
 	}
 	r.rep.Lost = mergeLost(r.rep.Lost, s.views.view.lostRanges())

@@ -59,6 +59,7 @@ type queryReport struct {
 	Hits      []store.RejectedHit `json:"rejectedHits,omitempty"`
 	Looks     []index.FileLook    `json:"lookedAt,omitempty"`
 	Faults    []string            `json:"faults,omitempty"`
+	Missing   string              `json:"missing,omitempty"` // index files between others, or before them
 	Messages  []*messageInfo      `json:"messages"`
 }
 
@@ -160,6 +161,9 @@ func openKeyIndex(v *store.View, rep *queryReport) (closableIndex, error) {
 	for _, fault := range x.Faults() {
 		rep.Faults = append(rep.Faults, fault.Error())
 	}
+	if _, rep.Missing, err = v.IndexHole(x); err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
 	return x, nil
 }
 
@@ -195,6 +199,9 @@ func printQuery(c *cli.Context, rep *queryReport) error {
 	}
 	for _, f := range rep.Faults {
 		fmt.Fprintf(c.App.ErrWriter, "warning: left out: %s\n", f)
+	}
+	if rep.Missing != "" {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s: `tandemmq store recover` builds the index again from there\n", rep.Missing)
 	}
 	if rep.BadLinks > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "warning: %s led nowhere: `tandemmq store rebuild --index` makes the index anew\n", counted(rep.BadLinks, "chain"))

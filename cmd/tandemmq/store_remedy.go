@@ -77,7 +77,7 @@ func (w *wrongs) add(rep *store.CheckReport, f *store.CheckFinding) {
 	switch f.Code {
 	case store.CheckLogRun, store.CheckLogDamage, store.CheckPropertyCRC, store.CheckTornTail:
 		w.log = true
-	case store.CheckIndexFile, store.CheckIndexEntry, store.CheckIndexOutside:
+	case store.CheckIndexFile, store.CheckIndexEntry, store.CheckIndexMissing, store.CheckIndexOutside:
 		w.index = true
 	case store.CheckDuplicateSlot:
 		w.twice = true
