@@ -17,6 +17,7 @@ import (
 // Source: BrokerController.start, registerBrokerAll, registerIncrementBrokerData, 5.5.0.
 const (
 	secondRegistration  = 10 * time.Second
+	changedTimeout      = 3 * time.Second // of what waits for a topic to be known: one that creates it, or sends to it
 	minRegisterInterval = 10 * time.Second
 	maxRegisterInterval = 60 * time.Second
 )
@@ -72,7 +73,9 @@ func (b *Broker) topicsChanged(changed []meta.Topic, v meta.DataVersion) {
 	for _, t := range changed {
 		table[t.Name] = t
 	}
-	b.registerTopics(b.ctx, table, v)
+	ctx, cancel := context.WithTimeout(b.ctx, changedTimeout)
+	defer cancel()
+	b.registerTopics(ctx, table, v)
 }
 
 func (b *Broker) registerTopics(ctx context.Context, table map[string]meta.Topic, v meta.DataVersion) (ordered []string) {
@@ -90,7 +93,7 @@ func (b *Broker) registerTopics(ctx context.Context, table map[string]meta.Topic
 	if err == nil {
 		ordered, err = b.registrar.Register(ctx, servers, body)
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && b.ctx.Err() == nil {
 		b.log.Warn("registration with a NameServer failed", slog.Any("err", err))
 	}
 	return ordered

@@ -2,6 +2,9 @@ package broker
 
 import (
 	"context"
+	"io"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,4 +42,31 @@ func TestT54EmbeddedNameServer(t *testing.T) {
 	require.Equal(t, []string{"hello"}, bodies(t, query("key")))
 	require.Equal(t, []string{"hello"}, bodies(t, query("U", field("_UNIQUE_KEY_QUERY", "true"))))
 	require.Equal(t, remoting.QueryNotFound, query("none").Code)
+}
+
+// A NameServer that does not answer holds up what makes a topic for a moment, and no longer.
+func TestNameServerThatDoesNotAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	var seen atomic.Pointer[time.Time]
+	b, client := openTest(t, nil)
+	o := *b.live()
+	o.NamesrvAddr = l.Addr().String()
+	b.current.Store(&o)
+	t.Cleanup(func() { // it is not asked to forget the broker
+		none := o
+		none.NamesrvAddr = ""
+		b.current.Store(&none)
+	})
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			now := time.Now()
+			seen.Store(&now)
+			_, _ = io.Copy(io.Discard, c) // until the broker hangs up
+			_ = c.Close()
+		}
+	}()
+	require.Equal(t, remoting.Success, sendV2(t, b, client, "T", []byte("x"), "").Code)
+	require.NotNil(t, seen.Load(), "the NameServer was asked")
 }
