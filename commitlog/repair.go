@@ -83,6 +83,16 @@ func (r *Recovery) AcceptLoss(ctx context.Context, s *Survey) (*Repaired, error)
 	if err != nil {
 		return nil, err
 	}
+	if d := &s.Damage[0]; d.LostEnd {
+		replaced, err := r.goOn(ctx, a, d)
+		if err == nil {
+			err = a.done()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return a.repaired(replaced), nil
+	}
 	cut := s.Damage[0].From
 	a.manifest.CutAt = cut
 	first := r.log.queue.Files()[0]
@@ -173,6 +183,7 @@ type patch struct {
 	file     *mappedfile.File
 	from, to int64 // bytes of the file
 	filler   bool  // up to its end
+	sparse   bool  // it gets no blocks but for the filler's head
 	damage   *Damage
 }
 
@@ -183,6 +194,7 @@ func (r *Recovery) Mend(ctx context.Context, s *Survey) (*Repaired, error) {
 	if err != nil {
 		return nil, err
 	}
+	lost := s.lostEnd()
 	patches, err := r.patches(a, s)
 	if err != nil {
 		return nil, err
@@ -205,6 +217,13 @@ func (r *Recovery) Mend(ctx context.Context, s *Survey) (*Repaired, error) {
 		}
 		replaced += patches[i].to - patches[i].from
 	}
+	if lost != nil {
+		n, err := r.goOn(ctx, a, lost)
+		if err != nil {
+			return nil, err
+		}
+		replaced += n
+	}
 	if err := a.done(); err != nil {
 		return nil, err
 	}
@@ -218,6 +237,9 @@ func (r *Recovery) patches(a *aside, s *Survey) (list []patch, err error) {
 	done := int64(-1) // covered by an earlier patch, which needed more room
 	for i := range s.Damage {
 		d := &s.Damage[i]
+		if d.LostEnd {
+			break // the last one
+		}
 		if d.From == d.To { // a file that is full to its last byte
 			p, err := r.filler(a, d, d.From-1)
 			if err != nil {
@@ -279,7 +301,7 @@ func (r *Recovery) placeholders(a *aside, list []Damage, from int64) (patch, err
 	}
 	p := patch{file: f, from: from - f.From(), to: d.To - f.From(), damage: d}
 	for p.to-p.from < d.minPlaceholder() {
-		if len(list) > 1 && f.From()+p.to == list[1].From {
+		if len(list) > 1 && f.From()+p.to == list[1].From && !list[1].LostEnd {
 			list = list[1:]
 			p.to = min(list[0].To-f.From(), f.Size())
 		} else {
@@ -338,8 +360,10 @@ func (p *patch) apply() (err error) {
 		if err := h.Erase(p.from, p.to-p.from); err != nil {
 			return err
 		}
-		if err := h.Preallocate(p.from, p.to-p.from); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return err
+		if !p.sparse {
+			if err := h.Preallocate(p.from, p.to-p.from); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+				return err
+			}
 		}
 		if _, err := h.WriteAt(message.AppendBlank(nil, int32(p.to-p.from)), p.from); err != nil {
 			return err

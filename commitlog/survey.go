@@ -29,6 +29,8 @@ type RecoveryOptions struct {
 	DurableTo int64
 	// DurableBeforeMs stands in for it, see WriterOptions.
 	DurableBeforeMs int64
+	// PromisedTo is a physical offset up to which the log was durable, see WriterOptions. 0: not known.
+	PromisedTo int64
 	// SetAsideDir is where bytes go before they are cut off or written over: a directory for each repair, made when it is needed.
 	SetAsideDir string
 	// ReadOnly refuses repairs.
@@ -89,6 +91,8 @@ type Damage struct {
 	// LostPage tells that at least one whole page of 4 KiB in it, or what is left of the page it begins in (8 bytes or more), is zeros: what a loss of power leaves
 	// of pages that were not on the disk, or not as they were last.
 	LostPage bool `json:"lostPage"`
+	// LostEnd tells that it is no range in the middle: the log ends at From, and was durable up to To.
+	LostEnd bool `json:"lostEnd,omitempty"`
 
 	before  int64 // where the record before it begins, -1: none was read
 	storeMs int64 // store time of the record before it, or of the one behind it
@@ -99,6 +103,9 @@ type Damage struct {
 func (d *Damage) Bytes() int64 { return d.To - d.From }
 
 func (d *Damage) String() string {
+	if d.LostEnd {
+		return fmt.Sprintf("%s+%d: %d bytes are lost (physical offsets %d to %d): %s", d.File, d.FileOffset, d.Bytes(), d.From, d.To, d.Reason)
+	}
 	return fmt.Sprintf("%s+%d: %d bytes are no record (physical offset %d, next valid record at physical offset %d): %s", d.File, d.FileOffset, d.Bytes(), d.From, d.To, d.Reason)
 }
 
@@ -124,6 +131,22 @@ func (s *Survey) Damaged() (n int64) {
 		n += s.Damage[i].Bytes()
 	}
 	return n
+}
+
+// lostEnd returns the damage that is a lost end, nil without one. It is the last in the list.
+func (s *Survey) lostEnd() *Damage {
+	if n := len(s.Damage); n > 0 && s.Damage[n-1].LostEnd {
+		return &s.Damage[n-1]
+	}
+	return nil
+}
+
+// LostEnd tells whether the log has lost its end, and how many bytes.
+func (s *Survey) LostEnd() (bytes int64, lost bool) {
+	if d := s.lostEnd(); d != nil {
+		return d.Bytes(), true
+	}
+	return 0, false
 }
 
 // surveyStep is how many records are read between two words to whoever waits, and two looks at the context.
@@ -178,7 +201,11 @@ func (r *Recovery) Survey(ctx context.Context) (*Survey, error) {
 				}
 			}
 			r.progress(total, total)
-			return out, nil
+			lost, err := r.log.lostEnd(end, r.o.PromisedTo)
+			if lost != nil {
+				out.Damage = append(out.Damage, lost.damage(before, ms))
+			}
+			return out, err
 		case end.NextValid < 0:
 			return nil, s.Err() // no bound was set, so this cannot be
 		}

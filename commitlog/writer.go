@@ -150,6 +150,15 @@ func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
 			return end, 0, err
 		}
 	}
+	if end.Kind != EndNone && (cut || end.Kind != EndCorrupt) {
+		lost, err := w.log.lostEnd(end, w.o.PromisedTo)
+		if err != nil {
+			return end, 0, err
+		}
+		if lost != nil {
+			return end, 0, lost
+		}
+	}
 	switch {
 	case cut:
 		w.logger.Warn("tail of the commit log that was never published is cut off", slog.String("file", end.File), slog.Int64("phyOffset", end.Offset),

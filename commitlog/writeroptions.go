@@ -110,6 +110,8 @@ type WriterOptions struct {
 	// DurableBeforeMs stands in for DurableTo where that is 0: what was stored before this time, in ms since the epoch, is known to be whole, as RocketMQ's checkpoint tells
 	// it. The scan begins with the last file whose first record was. 0: nothing is known.
 	DurableBeforeMs int64
+	// PromisedTo is a physical offset up to which the log was durable: one that ends below has lost its end, is left as it is, and OpenWriter answers a *LostEndError. 0: not known.
+	PromisedTo int64
 	// CheckCRC verifies the checksum of bodies in the scan for the end of the log (checkCRCOnRecover).
 	CheckCRC bool
 
@@ -172,6 +174,7 @@ func (o *WriterOptions) Validate() error {
 	check("buffer bytes", o.BufferBytes, 1, math.MaxInt64)
 	check("undurable bytes", o.UndurableBytes, 0, math.MaxInt64)
 	check("durable to", o.DurableTo, 0, math.MaxInt64)
+	check("promised to", o.PromisedTo, 0, math.MaxInt64)
 	check("durable before", o.DurableBeforeMs, 0, math.MaxInt64)
 	check("populate ahead bytes", o.PopulateAheadBytes, 0, math.MaxInt64)
 	if o.Mode == WriteStaged && !o.SyncFlush {

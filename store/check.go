@@ -152,6 +152,12 @@ type checker struct {
 	// readFrom is the physical offset from which on the log is read, each record with its units.
 	readFrom    int64
 	lastStoreMs int64 // store time of the last record, -1: none
+
+	// fillers are those that a unit has led to: where the filler of a file begins, by where the file does; the file's end where it has none.
+	fillers struct {
+		sync.Mutex
+		begin map[int64]int64
+	}
 }
 
 // The sides of a queue.
@@ -198,6 +204,9 @@ func (c *checker) runLocked() (err error) {
 		return err
 	}
 	if err := c.readLog(); err != nil {
+		return err
+	}
+	if err := c.lostEnd(); err != nil {
 		return err
 	}
 	c.checkpointAgainstLog()

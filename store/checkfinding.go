@@ -50,7 +50,7 @@ type CheckCode string
 const (
 	CheckLogRun        CheckCode = "log-run"        // a file is missing, or has a wrong length or name
 	CheckLogForeign    CheckCode = "log-foreign"    // something in the log's directory that is no log file
-	CheckLogDamage     CheckCode = "log-damage"     // bytes that are no record lie before valid records
+	CheckLogDamage     CheckCode = "log-damage"     // bytes that are no record lie before valid records, or the end of the log is lost
 	CheckTornTail      CheckCode = "torn-tail"      // the log ends in bytes that are no record
 	CheckPropertyCRC   CheckCode = "property-crc"   // a record whose properties carry a checksum that does not fit it
 	CheckNoUnit        CheckCode = "no-unit"        // a record that no queue has a unit for: its queue ends before it

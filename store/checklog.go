@@ -66,6 +66,51 @@ func (c *checker) readLog() error {
 	return nil
 }
 
+// lostEnd reports a log that ends below a position up to which it was durable: no crash does that.
+func (c *checker) lostEnd() error {
+	s := newStore(DefaultOptions())
+	s.layout, s.abort.found = c.layout, c.rep.Unclean
+	promised, by := s.promisedTo()
+	past, err := c.log.PastFiller(c.end)
+	if err != nil || past >= promised {
+		return err
+	}
+	f := c.logPlace(placeFinding(CheckError, CheckLogDamage, checkSideLog, "", ""), c.end)
+	f.EndPhyOffset = promised
+	f.Got, f.Want = fmt.Sprintf("physical offset %d", c.end), fmt.Sprintf("physical offset %d", promised)
+	f.Text = fmt.Sprintf("the log ends at physical offset %d, and was durable up to %d (%s): its end is lost, %d bytes", c.end, promised, by, promised-c.end)
+	c.found.add(f)
+	return nil
+}
+
+// lostToFiller tells whether phy lies in a filler, which a repair has written over records that were lost.
+func (c *checker) lostToFiller(phy int64) bool {
+	size := c.log.FileSize()
+	if size == 0 {
+		return false
+	}
+	from := max(phy-phy%size, c.log.MinOffset())
+	c.fillers.Lock()
+	defer c.fillers.Unlock()
+	begins, known := c.fillers.begin[from]
+	if !known {
+		begins = from
+		s := c.log.Scanner(from, commitlog.ScanOptions{To: from + size, NoReadahead: true})
+		for s.Next() {
+			begins = s.Record().PhyOffset + int64(s.Record().TotalSize)
+		}
+		s.Close()
+		if past, err := c.log.PastFiller(begins); err != nil || past == begins {
+			begins = from + size
+		}
+		if c.fillers.begin == nil {
+			c.fillers.begin = make(map[int64]int64)
+		}
+		c.fillers.begin[from] = begins
+	}
+	return phy >= begins
+}
+
 // logPlace fills in the file and byte of a physical offset.
 func (c *checker) logPlace(f *CheckFinding, phy int64) *CheckFinding {
 	size := c.log.FileSize()

@@ -421,6 +421,12 @@ func (c *checker) checkUnit(q *checkedQueue, side int, slot int64, u *cq.Unit, r
 	release, err := c.log.Read(u.PhyOffset, 0, true, r)
 	switch {
 	case errors.Is(err, commitlog.ErrCorrupt) || errors.Is(err, commitlog.ErrOffsetOutOfRange):
+		if c.lostToFiller(u.PhyOffset) {
+			f := report(CheckLostRecord, "a filler", fmt.Sprintf("queue %s slot %d", q.key, slot), "which was written over records that the log has lost: readers pass the slot, and a queue that is built anew may give its offset again")
+			f.Severity = CheckWarning
+			c.found.add(f)
+			return false, nil
+		}
 		got, want := gotWant(err)
 		c.found.add(report(CheckNoRecord, got, want, "where no record is: %s", reasonText(err)))
 		return false, nil

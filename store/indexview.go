@@ -40,7 +40,7 @@ func (f *indexFeed) feed() *indexFeed { return f }
 func (f *indexFeed) startFeed(s *Store, v view, from int64) {
 	end := s.writer.Positions().Confirm
 	log := s.writer.Log()
-	f.from, f.to = min(max(from, log.MinOffset(), 0), end), end
+	f.from, f.to = recordFrom(log, min(max(from, log.MinOffset(), 0), end), end), end // a repair may have written over the record
 	f.follow = newFollower(v, log, s.logger, f.from)
 	f.follow.uncommitted = s.o.ReadUnCommitted
 	if f.to-f.from > s.rebuildBytes && !f.off {

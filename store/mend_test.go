@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/message"
 )
@@ -180,6 +181,9 @@ func TestStaleQueueOffsetsNoteIsNotBelieved(t *testing.T) {
 	require.NoError(t, s.Close()) // note: T/0 40 at the log's end
 	require.NoError(t, os.RemoveAll(NewLayout(root).CommitLogDir()))
 	require.NoError(t, os.CopyFS(NewLayout(root).CommitLogDir(), os.DirFS(backup)))
+	_, err := Open(root, o)
+	require.ErrorIs(t, err, commitlog.ErrCorrupt, "it has lost its end")
+	require.NoError(t, os.Remove(NewLayout(root).CheckpointPath())) // who promised that is gone
 	s = openStore(t, root, o)
 	require.EqualValues(t, 20, s.NextOffset("T", 0))
 	for range 40 { // the log passes the note's position
@@ -189,7 +193,7 @@ func TestStaleQueueOffsetsNoteIsNotBelieved(t *testing.T) {
 	awaitDispatch(t, s)
 	copied := crash(t, root) // kill -9
 	require.NoError(t, s.Close())
-	s, err := Open(copied, o)
+	s, err = Open(copied, o)
 	require.NoError(t, err)
 	r, err := s.Put(t.Context(), plainMessage("T", "body"))
 	require.NoError(t, err)

@@ -27,6 +27,9 @@ type Status struct {
 	EndPhyOffset int64  `json:"endPhyOffset"` // behind its last record
 	LogEnd       string `json:"logEnd"`       // clean end, torn end or corruption
 	LogFiles     int64  `json:"logFiles"`
+	// LostEndBytes are missing at the log's end: it was durable up to there. PromisedBy tells what says so.
+	LostEndBytes int64  `json:"lostEndBytes,omitempty"`
+	PromisedBy   string `json:"promisedBy,omitempty"`
 	FirstMs      int64  `json:"firstMs"` // store time of the first record, 0 without one
 	LastMs       int64  `json:"lastMs"`  // of the last
 
@@ -37,13 +40,16 @@ type Status struct {
 
 	// ErrorFlags are set by failures and forbid puts until they are cleared.
 	ErrorFlags []FlagError `json:"errorFlags"`
+
+	past int64 // behind the filler that may stand at EndPhyOffset
 }
 
 // ViewStatus is how far a view of the log has come.
 type ViewStatus struct {
 	Name        string `json:"name"` // "file queues", "rocks queues", "index", "rocks index"
 	Dispatched  int64  `json:"dispatched"`
-	BehindBytes int64  `json:"behindBytes"` // -1 when not known
+	BehindBytes int64  `json:"behindBytes"`           // -1 when not known
+	BeyondBytes int64  `json:"beyondBytes,omitempty"` // it has come further than the log, which has lost its end
 	Fault       string `json:"fault,omitempty"`
 }
 
@@ -71,6 +77,11 @@ func ReadStatus(root string, o Options) (st Status, err error) {
 		return st, err
 	}
 	st.readCheckpoint(l)
+	s := newStore(o)
+	s.layout, s.abort.found = l, st.Unclean
+	if promised, by := s.promisedTo(); promised > st.past {
+		st.LostEndBytes, st.PromisedBy = promised-max(st.EndPhyOffset, 0), by
+	}
 	if flags, err := OpenRunningFlags(nil, l.StateDir()); err == nil {
 		st.ErrorFlags = append(st.ErrorFlags, flags.Errors()...)
 	}
@@ -87,6 +98,9 @@ func (st *Status) readLog(log *commitlog.Log) error {
 		return err
 	}
 	st.MinPhyOffset, st.EndPhyOffset, st.LogEnd = log.MinOffset(), end.Offset, end.Kind.String()
+	if st.past, err = log.PastFiller(end.Offset); err != nil {
+		return err
+	}
 	if size := log.FileSize(); size > 0 {
 		st.LogFiles = log.Size() / size
 	}
@@ -125,7 +139,7 @@ func (st *Status) readCheckpoint(l Layout) {
 func (st *Status) add(name string, dispatched int64, err error) {
 	v := ViewStatus{Name: name, Dispatched: dispatched, BehindBytes: -1}
 	if dispatched >= 0 && st.EndPhyOffset >= 0 {
-		v.BehindBytes = max(st.EndPhyOffset-dispatched, 0)
+		v.BehindBytes, v.BeyondBytes = max(st.EndPhyOffset-dispatched, 0), max(dispatched-st.past, 0)
 	}
 	if err != nil {
 		v.Fault = err.Error()
@@ -267,6 +281,8 @@ func (v *ViewStatus) Text() string {
 		return v.Fault
 	case v.BehindBytes < 0:
 		return "not known; found out when the store is opened"
+	case v.BeyondBytes > 0:
+		return fmt.Sprintf("%d bytes beyond the log's end", v.BeyondBytes)
 	case v.BehindBytes == 0:
 		return "up to the log's end"
 	}

@@ -59,6 +59,8 @@ type RecoverReport struct {
 	Views          []RecoveredView `json:"views"`
 	// Lost are slots of queues that were built again, of which the damaged log has no record any more: they are empty. At most 1,000 ranges.
 	Lost []LostRange `json:"lost,omitempty"`
+	// LostEnd are slots whose records were in the end that the log has lost: their units stay, so that their offsets are not given again. At most 1,000 ranges.
+	LostEnd []LostRange `json:"lostEnd,omitempty"`
 	// Forgotten are queues whose next offset nobody knows any more: the queues were lost, and the log has no record of them.
 	Forgotten    []ForgottenQueue `json:"forgotten,omitempty"`
 	Notes        []string         `json:"notes,omitempty"`
@@ -215,14 +217,14 @@ func (r *recovery) log() error {
 	s.layout, s.abort.found = r.layout, r.rep.Unclean
 	r.known = s.knownDurable()
 	if r.o.Full {
-		r.known = durability{why: "all of it is read, as was asked"}
+		r.known.to, r.known.beforeMs, r.known.exact, r.known.why = 0, 0, false, "all of it is read, as was asked"
 	}
 	r.rep.WholeBelow, r.rep.DurableTo = r.known.why, r.known.to
 	if r.known.to == math.MaxInt64 {
 		r.rep.DurableTo = -1
 	}
 	w := s.writerOptions()
-	w.DurableTo, w.DurableBeforeMs, w.SetAsideDir = r.known.to, r.known.beforeMs, r.layout.brokenDir()
+	w.DurableTo, w.DurableBeforeMs, w.PromisedTo, w.SetAsideDir = r.known.to, r.known.beforeMs, r.known.promised, r.layout.brokenDir()
 	if r.flags.Bits()&FlagNotWriteable != 0 {
 		w.DurableTo = min(w.DurableTo, r.durableNoted()) // whatever the abort mark says
 	}
@@ -234,7 +236,7 @@ func (r *recovery) log() error {
 	if err != nil {
 		return err
 	}
-	err = r.repair(log)
+	err = r.repair(s, log)
 	if err == nil && !r.o.DryRun && r.flags.Bits()&errorFlags != 0 {
 		update = r.phase("write again", 0, "bytes")
 		err = r.rewrite(log, o.DurableTo)
@@ -242,13 +244,16 @@ func (r *recovery) log() error {
 	return errors.Join(err, log.Close())
 }
 
-func (r *recovery) repair(log *commitlog.Recovery) (err error) {
+func (r *recovery) repair(s *Store, log *commitlog.Recovery) (err error) {
 	if r.rep.Log, err = log.Survey(r.ctx); err != nil {
 		return err
 	}
 	r.rep.LogEnd = r.rep.Log.End
 	if len(r.rep.Log.Damage) == 0 {
 		return nil
+	}
+	if _, lost := r.rep.Log.LostEnd(); lost {
+		r.note("the log was durable up to physical offset %d (%s), and ends at %d: its end is lost", r.known.promised, r.known.promisedBy, r.rep.Log.End)
 	}
 	r.rep.Decision, r.rep.Why = r.o.Damage.decide(r.rep.Log, r.known)
 	if r.rep.Decision == DamageRefuse {
@@ -263,7 +268,7 @@ func (r *recovery) repair(log *commitlog.Recovery) (err error) {
 	if r.rep.Decision == DamageMend {
 		r.rep.Repaired, err = log.Mend(r.ctx, r.rep.Log)
 	} else {
-		r.rep.Repaired, err = log.AcceptLoss(r.ctx, r.rep.Log)
+		r.rep.Repaired, err = s.acceptLoss(r.ctx, log, r.rep.Log)
 	}
 	return err
 }

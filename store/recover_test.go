@@ -431,7 +431,11 @@ func TestW43EmptiedLogTakesItsViewsAlong(t *testing.T) {
 				if crashed {
 					require.NoError(t, os.WriteFile(l.AbortPath(), nil, 0o644))
 				}
-				s = openStore(t, root, o)
+				_, err := Open(root, o)
+				require.ErrorIs(t, err, commitlog.ErrCorrupt, "it has lost its end")
+				accepting := o
+				accepting.LogDamagePolicy = DamageAcceptLoss
+				s = openStore(t, root, accepting)
 				for i := range 20 {
 					m := plainMessage("T", "new")
 					m.Properties = message.AppendProperty(nil, message.PropertyUniqKey, fmt.Sprintf("new%d", i))

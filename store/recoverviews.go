@@ -44,6 +44,9 @@ func (r *recovery) views() error {
 	}
 	r.rep.Lost = mergeLost(r.rep.Lost, s.views.view.lostRanges())
 	r.rep.Forgotten = s.views.forgotten()
+	if err == nil {
+		err = r.noteLostUnits(s.views.queues)
+	}
 	if n := s.views.view.batchQueues(); n > 0 {
 		r.keepAbort = true
 		r.note("the abort mark stays: %d batch queues have no units, which RocketMQ's recovery makes", n)

@@ -162,6 +162,7 @@ func (v *views) standing(q cq.Store, a *alignment) int64 {
 	case a.note != nil && (!a.unclean || a.note.phyOffset > from): // a catch-up that was cut off has noted its progress in the checkpoint
 		from, why = a.note.phyOffset, "tandemmq/"+queueOffsetsName
 	}
+	from = recordFrom(a.log, from, a.end) // RocksDB's row may stand before it (F1); and any of these may be of a record that a repair has written over
 	v.starts = append(v.starts, viewStart{name: string(q.Kind()) + " queues", from: from, why: why})
 	return from
 }
@@ -312,9 +313,6 @@ func (v *views) dispatchFrom(q cq.Store, a *alignment) (from int64, why string) 
 		why = "the log's beginning: nothing says how far they are"
 	}
 	from = min(max(from, a.begin), a.end)
-	if q.Kind() == cq.KindRocks {
-		from = recordFrom(a.log, from, a.end)
-	}
 	return from, why
 }
 

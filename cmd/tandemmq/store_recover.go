@@ -216,6 +216,9 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	}
 	printLost(w, rep.Lost)
 	printForgotten(w, rep.Forgotten)
+	for _, l := range rep.LostEnd {
+		fmt.Fprintf(w, "  WARNING: queue %s/%d: the log has lost the records of slots %d to %d with its end; the queue goes on behind them\n", l.Topic, l.QueueID, l.From, l.To-1)
+	}
 	for _, n := range rep.Notes {
 		fmt.Fprintf(w, "  note: %s\n", n)
 	}

@@ -51,6 +51,9 @@ func printStoreStatus(out io.Writer, st *store.Status) error {
 	} else {
 		fmt.Fprintf(w, "log\t%s to %s\t%s in %s files, %s\n", thousands(st.MinPhyOffset), thousands(st.EndPhyOffset), st.LogEnd, thousands(st.LogFiles), span(st.FirstMs, st.LastMs))
 	}
+	if st.LostEndBytes > 0 {
+		fmt.Fprintf(w, "\t\tits end is lost, %s bytes: it was durable up to %s (%s)\n", thousands(st.LostEndBytes), thousands(max(st.EndPhyOffset, 0)+st.LostEndBytes), st.PromisedBy)
+	}
 	for i := range st.Views {
 		v := &st.Views[i]
 		at := "?"
