@@ -15,6 +15,9 @@ import (
 	"github.com/tandemq/tandemmq/index"
 )
 
+// MaxReserveHours is the most that CleanOptions.ReserveHours can be: a hundred years.
+const MaxReserveHours = maxReservedHours
+
 // CleanOptions of Clean.
 type CleanOptions struct {
 	// DryRun changes nothing: the report says what would go.

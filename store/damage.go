@@ -39,6 +39,7 @@ type DamageError struct {
 	Root   string
 	Survey *commitlog.Survey
 	Err    error
+	Full   bool // all of the log was read: only who does that too finds it
 }
 
 // maxDamageLines bounds how many ranges are listed.
@@ -60,12 +61,16 @@ func (e *DamageError) Error() string {
 	if n > maxDamageLines {
 		fmt.Fprintf(&b, "\n  and %d more", n-maxDamageLines)
 	}
+	full := ""
+	if e.Full {
+		full = " --full"
+	}
 	fmt.Fprintf(&b, `
 restore these ranges from a copy or a replica, or say what to do:
-  tandemmq store recover --store %[1]s --dry-run       shows all of it
-  tandemmq store recover --store %[1]s --mend          keeps what lies behind the damage
-  tandemmq store recover --store %[1]s --accept-loss   %[2]s
-either way what is taken out is set aside first`, e.Root, cut)
+  tandemmq store recover --store %[1]s%[3]s --dry-run       shows all of it
+  tandemmq store recover --store %[1]s%[3]s --mend          keeps what lies behind the damage
+  tandemmq store recover --store %[1]s%[3]s --accept-loss   %[2]s
+either way what is taken out is set aside first`, e.Root, cut, full)
 	return b.String()
 }
 

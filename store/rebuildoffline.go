@@ -232,6 +232,7 @@ func (r *rebuilding) run(ctx context.Context) (err error) {
 	if err := r.shape(); err != nil {
 		return err
 	}
+	r.rec.readAll = !r.job.Moved        // queues and index are built from all of it, and the old ones may know more than a damaged log
 	if err := r.rec.log(); err != nil { // nothing is moved while the log is not in order
 		return err
 	}

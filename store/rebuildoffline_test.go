@@ -11,6 +11,7 @@ import (
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/index"
+	"github.com/tandemq/tandemmq/tests/golden"
 )
 
 // requireSound has the whole store checked.
@@ -19,6 +20,37 @@ func requireSound(t *testing.T, root string) {
 	rep, err := Check(t.Context(), root, CheckOptions{Deep: true})
 	require.NoError(t, err)
 	require.True(t, rep.Sound, "%v", rep.Findings)
+}
+
+// TestRebuildRefusesDamageInAnOlderFile: the log is read from its beginning before anything is moved, for the old queues may know more than a damaged log.
+func TestRebuildRefusesDamageInAnOlderFile(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root, _, _, _ := lostEndStore(t, o)
+		places := recordPlaces(t, root)
+		hurt := places[at(places, o.MappedFileSizeCommitLog/2)]
+		editLog(t, root, func(b []byte) { b[hurt+4] ^= 1 })
+		before := golden.TreeSums(t, root)
+		for _, dryRun := range []bool{true, false} {
+			for _, ro := range []RebuildOptions{{}, {Kind: o.StoreType.kind(), Topic: "T", QueueID: 0}, {Index: true}} {
+				ro.DryRun, ro.Options = dryRun, &o
+				_, err := Rebuild(t.Context(), root, ro)
+				var damage *DamageError
+				require.ErrorAs(t, err, &damage)
+				require.Equal(t, hurt, damage.Survey.Damage[0].From)
+				require.ErrorContains(t, err, "--full --dry-run")
+			}
+		}
+		after := golden.TreeSums(t, root)
+		for _, sums := range []map[string]string{before, after} {
+			delete(sums, "lock")
+		}
+		require.Equal(t, before, after)
+		rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o, Full: true, Damage: DamageMend})
+		require.NoError(t, err)
+		require.NotEmpty(t, rep.Repaired)
+		_, err = Rebuild(t.Context(), root, RebuildOptions{Options: &o})
+		require.NoError(t, err)
+	})
 }
 
 // damageQueues makes queues of a closed store useless: units of all file queues point elsewhere, RocksDB has no CURRENT.

@@ -142,6 +142,7 @@ type recovery struct {
 
 	noQueueFile, noIndexFile bool // there is none to tell its sizes
 	mayBeNew                 bool // a store without a log file is one that has not begun yet
+	readAll                  bool // of the log, whatever is known to be whole
 }
 
 func (r *recovery) note(format string, args ...any) {
@@ -225,6 +226,9 @@ func (r *recovery) log() error {
 	}
 	w := s.writerOptions()
 	w.DurableTo, w.DurableBeforeMs, w.PromisedTo, w.SetAsideDir = r.known.to, r.known.beforeMs, r.known.promised, r.layout.brokenDir()
+	if r.readAll {
+		w.DurableTo, w.DurableBeforeMs = 0, 0
+	}
 	if r.flags.Bits()&FlagNotWriteable != 0 {
 		w.DurableTo = min(w.DurableTo, r.durableNoted()) // whatever the abort mark says
 	}
@@ -257,7 +261,7 @@ func (r *recovery) repair(s *Store, log *commitlog.Recovery) (err error) {
 	}
 	r.rep.Decision, r.rep.Why = r.o.Damage.decide(r.rep.Log, r.known)
 	if r.rep.Decision == DamageRefuse {
-		return &DamageError{Root: r.layout.Root, Survey: r.rep.Log, Err: commitlog.ErrCorrupt}
+		return &DamageError{Root: r.layout.Root, Survey: r.rep.Log, Err: commitlog.ErrCorrupt, Full: r.o.Full || r.readAll}
 	}
 	if r.o.DryRun {
 		return nil

@@ -38,8 +38,8 @@ record always stays. A store that was not closed in order has to be recovered fi
 
 func runClean(c *cli.Context) error {
 	o := store.CleanOptions{DryRun: !c.Bool("yes"), ReserveHours: c.Int("reserve-hours")}
-	if o.ReserveHours < 0 {
-		return usageError("--reserve-hours %d: use 0 or more", o.ReserveHours)
+	if o.ReserveHours < 0 || o.ReserveHours > store.MaxReserveHours {
+		return usageError("--reserve-hours %d: use 0 to %d", o.ReserveHours, store.MaxReserveHours)
 	}
 	var err error
 	if o.Options, o.Given, err = brokerOptions(c); err != nil {

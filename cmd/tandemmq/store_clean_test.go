@@ -51,6 +51,7 @@ func TestCleanRefusals(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--yes and --dry-run":   {"--yes", "--dry-run"},
 		"--reserve-hours -1":    {"--reserve-hours", "-1"},
+		"use 0 to 876000":       {"--reserve-hours", "99999999999999999"},
 		"its migration is back": {"--yes"},
 		"recover it first":      {"--yes"},
 	} {
@@ -64,6 +65,9 @@ func TestCleanRefusals(t *testing.T) {
 		}
 		code, stdout, stderr := runApp(t, append([]string{"store", "clean", "--store", dir}, args...)...)
 		require.NotZero(t, code, stdout)
+		if args[0] == "--reserve-hours" {
+			require.Equal(t, 2, code)
+		}
 		require.Contains(t, stderr, want)
 		require.NoError(t, os.RemoveAll(state))
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "abort")))

@@ -87,9 +87,31 @@ func (rep *logReport) records(log *commitlog.Log, from int64, n int) error {
 		rep.Records = append(rep.Records, m)
 		rep.End = r.PhyOffset + int64(r.TotalSize)
 	}
+	if at := s.End(); len(rep.Records) == 0 && at.Kind != commitlog.EndNone && at.Kind != commitlog.EndClean {
+		if err := insideRecord(log, from); err != nil {
+			return err
+		}
+	}
 	rep.EndKind = "more records follow"
 	if len(rep.Records) < n {
 		return rep.endOf(s.End(), s.Err())
+	}
+	return nil
+}
+
+// insideRecord returns an error for a physical offset inside a record, which says where that begins and ends; nil where the log is damaged.
+func insideRecord(log *commitlog.Log, phy int64) error {
+	size := log.FileSize()
+	if size == 0 || phy < log.MinOffset() {
+		return nil
+	}
+	s := log.Scanner(max(phy-phy%size, log.MinOffset()), commitlog.ScanOptions{To: min(phy-phy%size+size, log.EndOffset())})
+	defer s.Close()
+	for s.Next() {
+		r := s.Record()
+		if end := r.PhyOffset + int64(r.TotalSize); r.PhyOffset < phy && phy < end {
+			return fmt.Errorf("--from %d: no record begins there, it is inside the record at %d, and the next one begins at %d", phy, r.PhyOffset, end)
+		}
 	}
 	return nil
 }

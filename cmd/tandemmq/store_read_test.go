@@ -200,6 +200,10 @@ func TestStoreInspect(t *testing.T) {
 	text = tell(t, &log, "inspect", "commitlog", "--store", root, "--from", "0", "-n", "1000")
 	require.Len(t, log.Records, 300)
 	require.Contains(t, text, "TRANSACTION_PREPARED")
+	code, stdout, stderr := runApp(t, "store", "inspect", "commitlog", "--store", root, "--from", "7")
+	require.Equal(t, 1, code, "the log is sound, the place is not")
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "inside the record at 0")
 
 	var queue queueReport
 	tell(t, &queue, "inspect", "cq", "--store", root, "--topic", "sample_1")
