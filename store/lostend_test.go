@@ -206,3 +206,16 @@ func TestAcceptedLossIsAcceptedOnce(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
+
+// TestRecoverRefusesALogThatCannotBeOpened: a dry run fails where the run would, and neither leaves an abort mark.
+func TestRecoverRefusesALogThatCannotBeOpened(t *testing.T) {
+	root := t.TempDir()
+	l := NewLayout(root)
+	require.NoError(t, os.Mkdir(l.CommitLogDir(), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(l.CommitLogDir(), mappedfile.Name(0)), []byte("twenty-nine bytes of anything"), 0o644))
+	for _, dryRun := range []bool{true, false} {
+		_, err := Recover(t.Context(), root, RecoverOptions{DryRun: dryRun})
+		require.ErrorContains(t, err, "file size is 29")
+		require.NoFileExists(t, l.AbortPath())
+	}
+}

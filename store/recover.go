@@ -232,6 +232,9 @@ func (r *recovery) log() error {
 	if r.flags.Bits()&FlagNotWriteable != 0 {
 		w.DurableTo = min(w.DurableTo, r.durableNoted()) // whatever the abort mark says
 	}
+	if err := w.Validate(); err != nil { // what would keep the log from being opened once views are brought to it
+		return fmt.Errorf("recover store %s: %w", r.layout.Root, err)
+	}
 	o := recoveryOptions(&w)
 	o.ReadOnly = r.o.DryRun
 	update := r.phase("log", 0, "bytes")

@@ -114,3 +114,15 @@ func TestCheckVerdict(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "abort"), nil, 0o644))
 	require.Equal(t, "Result: sound as far as a store can be whose recovery has not run\n", verdict("--deep"))
 }
+
+func TestCheckOfAMissingLogFileNamesNoRecovery(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	code, _, stderr := runApp(t, "store", "generate", "--store", dir, "--messages", "1000", "--commitlog-size", "65536", "--quiet")
+	require.Zero(t, code, stderr)
+	require.NoError(t, os.Remove(filepath.Join(dir, "commitlog", "00000000000000065536")))
+	code, stdout, _ := runApp(t, "store", "check", "--store", dir, "--quiet")
+	require.Equal(t, 3, code)
+	require.Contains(t, stdout, "log-run")
+	require.NotContains(t, stdout, "store recover")
+	require.Contains(t, stdout, "restore it from a copy")
+}

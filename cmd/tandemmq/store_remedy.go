@@ -32,6 +32,9 @@ func remedies(rep *store.CheckReport) (list []remedy) {
 		w.unlisted = w.unlisted || n.Severity == store.CheckError && n.Count > n.Listed
 	}
 	run := "tandemmq store %s --store " + shellWord(rep.Store)
+	if w.run {
+		list = append(list, remedy{What: "a file of the log is missing or has a wrong length or name: restore it from a copy or a replica, or give one that was cut its length back (truncate -s), and check again; recovery needs a run of equally long files"})
+	}
 	if w.log {
 		list = append(list, remedy{"damage of the log: restore it from a copy or a replica; what can be done without one", fmt.Sprintf(run, "recover") + " --full --dry-run"})
 	}
@@ -67,15 +70,17 @@ func remedies(rep *store.CheckReport) (list []remedy) {
 
 // wrongs is what a check found, by what mends it.
 type wrongs struct {
-	log, index, twice, place bool
-	queues                   map[string]map[cq.Key]bool // by --queues; no keys: all
-	lost                     []*store.CheckFinding      // units whose records may be lost, one of each queue, remedyQueues at most
-	unlisted                 bool                       // there are more than are listed
+	log, run, index, twice, place bool
+	queues                        map[string]map[cq.Key]bool // by --queues; no keys: all
+	lost                          []*store.CheckFinding      // units whose records may be lost, one of each queue, remedyQueues at most
+	unlisted                      bool                       // there are more than are listed
 }
 
 func (w *wrongs) add(rep *store.CheckReport, f *store.CheckFinding) {
 	switch f.Code {
-	case store.CheckLogRun, store.CheckLogDamage, store.CheckPropertyCRC, store.CheckTornTail:
+	case store.CheckLogRun:
+		w.run = true
+	case store.CheckLogDamage, store.CheckPropertyCRC, store.CheckTornTail:
 		w.log = true
 	case store.CheckIndexFile, store.CheckIndexEntry, store.CheckIndexMissing, store.CheckIndexOutside:
 		w.index = true
