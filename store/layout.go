@@ -129,8 +129,8 @@ type RemnantsError struct {
 }
 
 func (e *RemnantsError) Error() string {
-	return fmt.Sprintf("look for RocksDB consume queues: directory %s has files of a RocksDB database (%s) but its file %s is missing: restore that file, or move the database's files away if nothing in it is needed",
-		e.Dir, e.File, currentFile)
+	return fmt.Sprintf("look for RocksDB consume queues: directory %s has files of a RocksDB database (%s) but its file %s is missing: `tandemmq store recover --store %s` sets the database aside and builds its queues from the log; or restore that file",
+		e.Dir, e.File, currentFile, filepath.Dir(e.Dir))
 }
 
 // checkRemnants looks for a MANIFEST or an SST file in a place that has no CURRENT. Directories are topics, whatever their

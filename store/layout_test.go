@@ -92,7 +92,7 @@ func TestFindRocksRemnants(t *testing.T) {
 			var remnants *RemnantsError
 			require.ErrorAs(t, err, &remnants)
 			require.Equal(t, &RemnantsError{Dir: l.RocksDir(tt.want), Layout: tt.want, File: tt.file}, remnants)
-			require.ErrorContains(t, err, "directory "+l.RocksDir(tt.want)+" has files of a RocksDB database ("+tt.file+") but its file CURRENT is missing: restore that file")
+			require.ErrorContains(t, err, "directory "+l.RocksDir(tt.want)+" has files of a RocksDB database ("+tt.file+") but its file CURRENT is missing: `tandemmq store recover --store")
 		})
 	}
 }

@@ -149,3 +149,15 @@ func TestLostRocksDBKeepsEndsOfWhatWasSetAside(t *testing.T) {
 		require.Equal(t, []ForgottenQueue{{Topic: "Old", Why: "consumers have read it up to 7, and nothing tells where it ended"}}, rep.Forgotten)
 	})
 }
+
+// Whoever meets a RocksDB without CURRENT is told the command that mends it.
+func TestRemnantsNameTheCommandThatMendsThem(t *testing.T) {
+	needRocksDB(t)
+	o := viewOptions(StoreTypeRocksDB)
+	root := agedStore(t, o)
+	removeRocks(t, root, func(name string) bool { return name == currentFile })
+	_, _, _, err := NewLayout(root).FindRocks()
+	require.ErrorContains(t, err, "`tandemmq store recover --store "+root+"`")
+	_, err = Clean(t.Context(), root, CleanOptions{Options: &o})
+	require.ErrorContains(t, err, "`tandemmq store recover --store "+root+"`")
+}

@@ -68,7 +68,7 @@ func (s *Store) awaitViews(ctx context.Context) error {
 	t := time.NewTicker(awaitStep)
 	defer t.Stop()
 	for {
-		if err := errors.Join(v.follow.failure(), s.writer.Failure()); err != nil {
+		if err := errors.Join(v.follow.failure(), s.writer.Failure(), v.mendFailure(), v.sides.failure()); err != nil {
 			return err
 		}
 		index, err := v.owedIndexes()

@@ -247,6 +247,22 @@ func (d *sides) lacking() error {
 	return errors.Join(d.lacks(cq.KindFile), d.lacks(cq.KindRocks))
 }
 
+// failure says why a side will not come to have what it lacks, nil while it may.
+func (d *sides) failure() error {
+	if d == nil {
+		return nil
+	}
+	for _, kind := range combinedKinds {
+		if d.store.Failure(kind) != nil {
+			return d.lacks(kind)
+		}
+	}
+	if why := d.failed.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
 // diverged returns how many queues lack something on that side that can be built again.
 func (d *sides) diverged(kind cq.Kind) (n int) {
 	for _, one := range d.store.Diverged() {

@@ -258,28 +258,56 @@ func otherKind(kind cq.Kind) cq.Kind {
 	return cq.KindFile
 }
 
-// adopt gives a queue of which the log has no record the end that it has on the other side, so that it goes on there.
+// adopt gives a queue of which the log has no record the end that it has on the other side, or that was noted, so that it goes on there. What cannot be read of it goes. It is called while
+// nothing is appended.
 func (d *sides) adopt(ctx context.Context, kind cq.Kind, k cq.Key) error {
-	q, ok := d.side(otherKind(kind)).Queue(k)
-	if !ok {
+	last := cq.Bounds{LastPhyOffset: -1}
+	var why error
+	if q, ok := d.side(otherKind(kind)).Queue(k); ok {
+		b, err := q.Bounds()
+		if why = err; err == nil {
+			last = b
+		} else if last.Max, err = endOf(q); err != nil {
+			last.Max = 0
+		}
+	}
+	next := last.Max
+	if known := d.v.view.mu.known[k]; known != nil {
+		next = max(next, known.next)
+	}
+	if next == 0 {
+		if why != nil {
+			return fmt.Errorf("queue %s: nothing tells where it ended: %w", k, why)
+		}
 		return nil
 	}
-	b, err := q.Bounds()
-	if err != nil || b.Max == 0 {
-		return err
+	if q, there := d.side(kind).Queue(k); there {
+		if b, err := q.Bounds(); err == nil && b.Max >= next {
+			return nil
+		}
+		if err := d.side(kind).(cq.Dropper).DropQueue(ctx, k); err != nil {
+			return err
+		}
 	}
-	end := cq.QueueEnd{Key: k, Min: b.Max, Max: b.Max, MinPhyOffset: max(d.v.s.Log().MinOffset(), 0), LastPhyOffset: max(b.LastPhyOffset, 0)}
+	end := cq.QueueEnd{Key: k, Min: next, Max: next, MinPhyOffset: max(d.v.s.Log().MinOffset(), 0)}
+	if last.Max == next {
+		end.LastPhyOffset = max(last.LastPhyOffset, 0)
+	}
 	return d.side(kind).(cq.Importer).Publish(ctx, []cq.QueueEnd{end}, 0)
 }
 
 // same tells whether the units of a queue that was built again are those of the other side. One that differs is left as it is, and not tried again: which of them is right
-// is for an operator to say. One that begins later on the other side lacks something there, which is what lacks says.
+// is for an operator to say. One that begins later on the other side, or cannot be read there, lacks something there, which is what lacks says.
 func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (ok bool, lacks, err error) {
 	other := otherKind(kind)
 	if len(d.responsible(k)) == 1 || d.store.Failure(other) != nil || d.store.IsDiverged(other, k) {
 		return true, nil, nil // there is nothing to compare with
 	}
 	verdict, err := d.store.Verify(ctx, k, combine.Units)
+	var damage *cq.CorruptError
+	if errors.As(err, &damage) { // one that was built now can be read
+		return true, err, nil
+	}
 	if err != nil {
 		return false, nil, err
 	}

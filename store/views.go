@@ -30,6 +30,12 @@ type views struct {
 	running sync.WaitGroup
 	broken  chan struct{} // there are queues to mend
 
+	mendFailed struct { // how often mending has failed since it last did not, and why
+		sync.Mutex
+		times int
+		err   error
+	}
+
 	verified chan struct{} // closed when the queues have been compared with the log
 
 	flushing   sync.Mutex // one flush at a time
@@ -109,8 +115,34 @@ func (v *views) kickMending() {
 	}
 }
 
-// mendAgain is after how long a mending that failed is tried again.
-const mendAgain = 10 * time.Second
+// mendAgain is after how long a mending that failed is tried again; mendAgainSoon where somebody waits for it, who gives up after mendTries.
+const (
+	mendAgain     = 10 * time.Second
+	mendAgainSoon = 100 * time.Millisecond
+	mendTries     = 3
+)
+
+// noteMending notes how a mending has ended.
+func (v *views) noteMending(err error) {
+	f := &v.mendFailed
+	f.Lock()
+	defer f.Unlock()
+	f.times++
+	if f.err = err; err == nil {
+		f.times = 0
+	}
+}
+
+// mendFailure returns why mending does not come to an end, nil while it may.
+func (v *views) mendFailure() error {
+	f := &v.mendFailed
+	f.Lock()
+	defer f.Unlock()
+	if f.times < mendTries {
+		return nil
+	}
+	return fmt.Errorf("queues could not be built again: %w", f.err)
+}
 
 // mendBroken mends queues as they are found broken.
 func (v *views) mendBroken(ctx context.Context) {
@@ -124,9 +156,17 @@ func (v *views) mendBroken(ctx context.Context) {
 		if v.sides != nil {
 			err = errors.Join(err, v.sides.mend(ctx))
 		}
-		if err != nil && ctx.Err() == nil {
-			v.s.logger.Error("queues could not be built again", slog.Any("err", err), slog.Duration("retryIn", mendAgain))
-			time.AfterFunc(mendAgain, v.kickMending)
+		if ctx.Err() != nil {
+			return
+		}
+		v.noteMending(err)
+		if err != nil {
+			again := mendAgain
+			if v.s.waits {
+				again = mendAgainSoon
+			}
+			v.s.logger.Error("queues could not be built again", slog.Any("err", err), slog.Duration("retryIn", again))
+			time.AfterFunc(again, v.kickMending)
 		}
 	}
 }
