@@ -33,6 +33,13 @@ type Status struct {
 	FirstMs      int64  `json:"firstMs"` // store time of the first record, 0 without one
 	LastMs       int64  `json:"lastMs"`  // of the last
 
+	// The same as in Watermarks, of a store that nobody writes to: all that is in the log is appended, committed and confirmed. Flushed is what is known to be durable: everything after a stop
+	// in order, otherwise what checkpoint and queue offsets say; -1 when they do not.
+	Appended  int64 `json:"appended"`
+	Committed int64 `json:"committed"`
+	Flushed   int64 `json:"flushed"`
+	Confirmed int64 `json:"confirmed"`
+
 	Checkpoint      Checkpoint `json:"checkpoint"`
 	CheckpointFault string     `json:"checkpointFault,omitempty"` // why it is not used
 
@@ -41,7 +48,8 @@ type Status struct {
 	// ErrorFlags are set by failures and forbid puts until they are cleared.
 	ErrorFlags []FlagError `json:"errorFlags"`
 
-	past int64 // behind the filler that may stand at EndPhyOffset
+	past int64          // behind the filler that may stand at EndPhyOffset
+	log  *commitlog.Log // while it is read
 }
 
 // ViewStatus is how far a view of the log has come.
@@ -50,13 +58,17 @@ type ViewStatus struct {
 	Dispatched  int64  `json:"dispatched"`
 	BehindBytes int64  `json:"behindBytes"`           // -1 when not known
 	BeyondBytes int64  `json:"beyondBytes,omitempty"` // it has come further than the log, which has lost its end
-	Fault       string `json:"fault,omitempty"`
+	// BehindMs is from the store time of the first record that is not in the view to that of the log's last; -1 when not known.
+	BehindMs int64 `json:"behindMs"`
+	// ByCheckpoint tells that Dispatched is how far the checkpoint says that the queues were flushed. RocketMQ keeps no other note: they may have all the log.
+	ByCheckpoint bool   `json:"byCheckpoint,omitempty"`
+	Fault        string `json:"fault,omitempty"`
 }
 
 // ReadStatus reads it off the directory of a stopped store, and changes nothing. *InUseError while a broker has the store.
 func ReadStatus(root string, o Options) (st Status, err error) {
 	l := NewLayout(root)
-	st = Status{Store: l.Root, MinPhyOffset: -1, EndPhyOffset: -1, Views: []ViewStatus{}, ErrorFlags: []FlagError{}}
+	st = Status{Store: l.Root, MinPhyOffset: -1, EndPhyOffset: -1, Appended: -1, Committed: -1, Flushed: -1, Confirmed: -1, Views: []ViewStatus{}, ErrorFlags: []FlagError{}}
 	if err := l.CheckRoot(); err != nil {
 		return st, err
 	}
@@ -73,6 +85,8 @@ func ReadStatus(root string, o Options) (st Status, err error) {
 		return st, err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
+	st.log = log
+	defer func() { st.log = nil }()
 	if err := st.readLog(log); err != nil {
 		return st, err
 	}
@@ -85,6 +99,7 @@ func ReadStatus(root string, o Options) (st Status, err error) {
 	if flags, err := OpenRunningFlags(nil, l.StateDir()); err == nil {
 		st.ErrorFlags = append(st.ErrorFlags, flags.Errors()...)
 	}
+	st.readFlushed(l, o)
 	st.readFileQueues(l, log)
 	st.readRocksQueues(l, log)
 	st.readIndex(l, log, o)
@@ -127,6 +142,26 @@ func lastStoreTime(log *commitlog.Log, end int64) (ms int64) {
 	return ms
 }
 
+// firstStoreTime returns the store time of the first record in [from, end), 0 without one: behind from there may be a filler.
+func firstStoreTime(log *commitlog.Log, from, end int64) int64 {
+	s := log.Scanner(from, commitlog.ScanOptions{To: end, NoReadahead: true})
+	defer s.Close()
+	if s.Next() {
+		return s.Record().StoreTimestampMs
+	}
+	return 0
+}
+
+// readFlushed finds out how far the log is known to be durable.
+func (st *Status) readFlushed(l Layout, o Options) {
+	st.Appended, st.Committed, st.Confirmed = st.EndPhyOffset, st.EndPhyOffset, st.EndPhyOffset
+	s := newStore(o)
+	s.layout, s.abort.found = l, st.Unclean
+	if to := s.knownDurable().to; to > 0 {
+		st.Flushed = min(to, st.EndPhyOffset)
+	}
+}
+
 func (st *Status) readCheckpoint(l Layout) {
 	c, err := ReadCheckpoint(l.CheckpointPath())
 	st.Checkpoint = c
@@ -137,9 +172,16 @@ func (st *Status) readCheckpoint(l Layout) {
 
 // add adds a view that has come to dispatched.
 func (st *Status) add(name string, dispatched int64, err error) {
-	v := ViewStatus{Name: name, Dispatched: dispatched, BehindBytes: -1}
+	v := ViewStatus{Name: name, Dispatched: dispatched, BehindBytes: -1, BehindMs: -1}
 	if dispatched >= 0 && st.EndPhyOffset >= 0 {
 		v.BehindBytes, v.BeyondBytes = max(st.EndPhyOffset-dispatched, 0), max(dispatched-st.past, 0)
+	}
+	if v.BehindBytes == 0 {
+		v.BehindMs = 0
+	} else if v.BehindBytes > 0 {
+		if ms := firstStoreTime(st.log, max(dispatched, st.MinPhyOffset), st.EndPhyOffset); ms > 0 {
+			v.BehindMs = max(st.LastMs-ms, 0)
+		}
 	}
 	if err != nil {
 		v.Fault = err.Error()
@@ -163,6 +205,7 @@ func (st *Status) readFileQueues(l Layout, log *commitlog.Log) {
 		st.add(name, note.phyOffset, nil)
 	case st.Checkpoint.LogicsPhysicalOffset > 0:
 		st.add(name, recordEnd(log, st.Checkpoint.LogicsPhysicalOffset), err)
+		st.Views[len(st.Views)-1].ByCheckpoint = true
 	default:
 		st.add(name, -1, err)
 	}
@@ -286,5 +329,12 @@ func (v *ViewStatus) Text() string {
 	case v.BehindBytes == 0:
 		return "up to the log's end"
 	}
-	return fmt.Sprintf("%d bytes behind", v.BehindBytes)
+	behind := fmt.Sprintf("%d bytes", v.BehindBytes)
+	if v.BehindMs >= 0 {
+		behind = fmt.Sprintf("%d bytes and %d ms", v.BehindBytes, v.BehindMs)
+	}
+	if v.ByCheckpoint {
+		return "flushed up to there, as the checkpoint says, which is " + behind + " before the log's end; the queues may have more, `tandemmq store check --deep` tells"
+	}
+	return behind + " behind"
 }

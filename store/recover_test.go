@@ -555,3 +555,28 @@ func TestFRB08CatchUpGoesOn(t *testing.T) {
 		requireWhole(t, cut, o)
 	})
 }
+
+// After a log was mended, index entries of what was lost are still there. Recovery says so, and what it names removes them.
+func TestMendedLogLeavesIndexEntries(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	root := indexedStore(t, o, 10)
+	places := recordPlaces(t, root)
+	editLog(t, root, func(b []byte) { copy(b[places[3]+4:], "???") })
+	rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o, Damage: DamageMend, Full: true})
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(rep.Notes, "\n"), "index entries of what was lost")
+	indexErrors := func() (n int64) {
+		checked, err := Check(t.Context(), root, CheckOptions{Deep: true})
+		require.NoError(t, err)
+		for _, c := range checked.Counts {
+			if c.Code == CheckIndexEntry {
+				n += c.Count
+			}
+		}
+		return n
+	}
+	require.EqualValues(t, 1, indexErrors())
+	_, err = Rebuild(t.Context(), root, RebuildOptions{Index: true, Options: &o})
+	require.NoError(t, err)
+	require.Zero(t, indexErrors())
+}

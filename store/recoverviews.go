@@ -42,6 +42,9 @@ func (r *recovery) views() error {
 		}
 		r.rep.Views = append(r.rep.Views, view)
 	}
+	if r.rep.Repaired != nil && r.rep.Decision == DamageMend && s.views.index != nil {
+		r.note("index entries of what was lost, if there are any, lead to placeholders, where no query finds a message and `tandemmq store check --deep` tells of each: `tandemmq store rebuild --index` makes the index without them")
+	}
 	r.rep.Lost = mergeLost(r.rep.Lost, s.views.view.lostRanges())
 	r.rep.Forgotten = s.views.forgotten()
 	if err == nil {

@@ -352,6 +352,9 @@ func inspectIndex(c *cli.Context, v *store.View) (err error) {
 	case c.IsSet("slot"):
 		rep.Links, linkErr = x.Chain(rep.Files[0].Path, int32(c.Int("slot")), n)
 	}
+	if linkErr != nil && len(rep.Links) == 0 {
+		return linkErr
+	}
 	if c.Bool("json") {
 		return errors.Join(printJSON(c.App.Writer, rep), linkErr)
 	}

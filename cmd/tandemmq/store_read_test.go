@@ -230,6 +230,10 @@ func TestStoreInspect(t *testing.T) {
 	ix = indexReport{}
 	tell(t, &ix, "inspect", "index", "--store", root, "--file", name, "--slot", strconv.Itoa(int(q.Slot)))
 	require.Len(t, ix.Links, int(q.Steps))
+	code, stdout, stderr = runApp(t, "store", "inspect", "index", "--store", root, "--file", name, "--slot", "99999999")
+	require.Equal(t, 1, code)
+	require.Empty(t, stdout, "a slot that the file does not have is not an empty one")
+	require.Contains(t, stderr, "not 99999999")
 	ix = indexReport{}
 	tell(t, &ix, "inspect", "index", "--store", root, "--file", name, "--entry", "1", "-n", "3")
 	require.Len(t, ix.Links, 3)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -224,6 +226,9 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	}
 	if k := rep.Checked; k != nil {
 		fmt.Fprintf(w, "  not checked: units between the first and the last of each queue, but for those of the log that was read\n")
+		if slices.ContainsFunc(rep.Views, func(v store.RecoveredView) bool { return strings.HasSuffix(v.Name, "index") }) {
+			fmt.Fprintf(w, "  not checked: entries of the index, but for one in 1,000, and whether every record with keys has its own\n")
+		}
 		for _, what := range k.NotChecked {
 			fmt.Fprintf(w, "  not checked: %s\n", what)
 		}

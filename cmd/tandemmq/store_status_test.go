@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,6 +30,10 @@ func TestStoreStatus(t *testing.T) {
 	var st store.Status
 	require.NoError(t, json.Unmarshal([]byte(stdout), &st))
 	require.Equal(t, st.EndPhyOffset, st.Views[0].Dispatched)
+	for _, name := range []string{"appended", "committed", "flushed", "confirmed"} {
+		require.Contains(t, stdout, fmt.Sprintf("%q: %d,", name, st.EndPhyOffset))
+	}
+	require.Contains(t, stdout, `"behindMs": 0`)
 	var keys struct{ Checkpoint map[string]int64 }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &keys))
 	require.Equal(t, []string{
