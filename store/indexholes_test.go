@@ -199,6 +199,7 @@ func TestIndexIsAPlainFile(t *testing.T) {
 		built, err := Rebuild(t.Context(), root, RebuildOptions{Index: true, Options: &o, Given: []string{}})
 		require.NoError(t, err)
 		require.Contains(t, strings.Join(built.Notes, "\n"), "what stood in the place of the index is in ")
+		require.NotContains(t, strings.Join(built.Notes, "\n"), told)
 		kept, err := filepath.Glob(filepath.Join(NewLayout(root).brokenDir(), "*", "index"))
 		require.NoError(t, err)
 		require.Len(t, kept, 1)

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -70,6 +72,7 @@ func (r *rebuilding) clearIndexPlace() error {
 	if err != nil {
 		return fmt.Errorf("set aside what is in the place of the index: %w", err)
 	}
+	r.rec.rep.Notes = slices.DeleteFunc(r.rec.rep.Notes, func(n string) bool { return r.rec.inTheWay != nil && strings.Contains(n, r.rec.inTheWay.Error()) })
 	r.rec.note("what stood in the place of the index is in %s", to)
 	return nil
 }
