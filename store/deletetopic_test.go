@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -91,8 +90,7 @@ func TestDeletedTopicStaysAwayAfterAKill(t *testing.T) {
 		require.NoError(t, s.views.flush(t.Context()))
 		_, err := s.DeleteTopic(t.Context(), "gone")
 		require.NoError(t, err)
-		left := t.TempDir()
-		require.NoError(t, os.CopyFS(left, os.DirFS(root)))
+		left := copyOpen(t, root)
 		require.NoError(t, s.Close())
 
 		s = openStore(t, left, o)

@@ -267,7 +267,13 @@ func (g *getter) hole(why error) (again bool, err error) {
 		return false, why
 	}
 	g.judged = slot + 1
-	return g.s.views.hole(g.queue.Key(), slot, why)
+	if again, err = g.s.views.hole(g.queue.Key(), slot, why); again || err != nil {
+		return again, err
+	}
+	// The queue may have been filled between the read and the question; what lies there now is what the log has.
+	var now [1]cq.Unit
+	n, err := g.queue.Read(slot, now[:])
+	return err == nil && n > 0, nil
 }
 
 // otherwise tells whether the other side of a combined store has another unit in a slot, by the log the right one, and is read from now on.

@@ -33,13 +33,7 @@ func TestHoleRuleSparesWhatIsKnownDurable(t *testing.T) {
 		awaitDispatch(t, s)
 		require.NoError(t, s.views.flush(context.Background()))
 		require.NoError(t, s.views.flush(context.Background()))
-		var copied string
-		for try := 0; ; try++ {
-			copied = t.TempDir()
-			if err := os.CopyFS(copied, os.DirFS(root)); err == nil || try > 20 {
-				break
-			}
-		}
+		copied := copyOpen(t, root)
 		require.NoError(t, s.Close())
 		c, _, err := readCheckpoint(s.fs, NewLayout(copied).CheckpointPath(), time.Now())
 		require.NoError(t, err)
@@ -97,4 +91,17 @@ func TestLongNames(t *testing.T) {
 		require.NoError(t, s.Close())
 		requireWhole(t, root, o)
 	})
+}
+
+// copyOpen copies a store that is open, as it is: RocksDB may remove files meanwhile, and then it is copied again.
+func copyOpen(t *testing.T, root string) string {
+	t.Helper()
+	for try := 0; ; try++ {
+		copied := t.TempDir()
+		err := os.CopyFS(copied, os.DirFS(root))
+		if err == nil {
+			return copied
+		}
+		require.Less(t, try, 20, "%v", err)
+	}
 }

@@ -84,6 +84,45 @@ func TestHoleInAQueueIsNotSteppedOver(t *testing.T) {
 	}
 }
 
+// lateQueue is a queue whose slot has no unit when it is read first.
+type lateQueue struct {
+	cq.Queue
+	slot  int64
+	reads int
+}
+
+func (q *lateQueue) Read(from int64, dst []cq.Unit) (int, error) {
+	if from <= q.slot && q.slot < from+int64(len(dst)) {
+		if q.reads++; q.reads == 1 {
+			if from == q.slot {
+				return 0, nil
+			}
+			dst, q.reads = dst[:q.slot-from], 0
+		}
+	}
+	return q.Queue.Read(from, dst)
+}
+
+// A slot that is filled just after it was read without a unit is read again: the log has been asked for it by then, but it did have something.
+func TestHoleThatIsFilledMeanwhile(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	root := filledStore(t, o, 150)
+	harmSlot(t, root, "1", 20, harms["zeros"])
+	s := openStore(t, root, o)
+	defer s.Close()
+	list, _ := readPatiently(t, s, "T", 1)
+	require.Len(t, list, 150)
+	q, ok, err := s.queueFor("read", cq.Key{Topic: "T", QueueID: 1})
+	require.NoError(t, err)
+	require.True(t, ok)
+	res := GetResult{MaxOffset: 150}
+	defer res.Release()
+	g := getter{s: s, req: GetRequest{Topic: "T", QueueID: 1, MaxMessages: 30}, res: &res, queue: &lateQueue{Queue: q, slot: 20}, log: s.writer.Log()}
+	require.NoError(t, g.scan())
+	require.Len(t, res.Messages, 30)
+	require.EqualValues(t, 30, res.NextOffset)
+}
+
 // A slot whose record the log has lost as well is stepped over, once the log was asked, and the queue is not built again each time.
 func TestHoleWithoutARecordIsSteppedOver(t *testing.T) {
 	for _, kind := range []cq.Kind{cq.KindFile, cq.KindCombine} {

@@ -74,14 +74,7 @@ func TestQueuesShortInRocksDBAreNoted(t *testing.T) {
 		s.views.stop()
 		unlock()
 		s.views.running.Wait()
-		for try := 0; ; try++ { // RocksDB may remove files meanwhile
-			copied := t.TempDir()
-			if err := os.CopyFS(copied, os.DirFS(root)); err == nil {
-				return copied
-			} else if try > 20 {
-				require.NoError(t, err)
-			}
-		}
+		return copyOpen(t, root)
 	}
 	t.Run("RocksDB alone", func(t *testing.T) {
 		root := noted(t)
