@@ -27,6 +27,7 @@ type views struct {
 	rocksBroken []brokenQueue // noted of a RocksDB that is not open
 
 	stop    context.CancelFunc
+	stopped <-chan struct{} // closed by stop: nothing comes on any more
 	running sync.WaitGroup
 	broken  chan struct{} // there are queues to mend
 
@@ -56,7 +57,7 @@ type views struct {
 // start starts the follower, the mending and the flush.
 func (v *views) start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	v.stop = cancel
+	v.stop, v.stopped = cancel, ctx.Done()
 	v.running.Go(func() {
 		if err := v.runRebuild(ctx); err == nil {
 			v.follow.run(ctx, v.s.writer)
@@ -296,7 +297,11 @@ func (v *views) drain(ctx context.Context) {
 			told = time.Now()
 			v.s.logger.Info("the store is closed when its views are at the end of the log", slog.Int64("bytes", v.behind()), slog.Duration("waited", time.Since(begin)))
 		}
-		time.Sleep(drainStep)
+		select {
+		case <-v.stopped:
+			return
+		case <-time.After(drainStep):
+		}
 	}
 }
 
