@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
@@ -248,10 +250,10 @@ func (v *View) LogEnd() (int64, error) {
 // OpenRocksIndex opens the index in RocksDB, for reading. ErrNoIndex when the store has none.
 func (v *View) OpenRocksIndex() (*indexrocks.Index, error) {
 	dir := v.Layout.RocksIndexDir()
-	x, err := indexrocks.Open(dir, indexrocks.Options{ReadOnly: true})
-	if missing(err) {
+	if _, err := os.Stat(filepath.Join(dir, currentFile)); missing(err) { // also in a binary without RocksDB
 		return nil, fmt.Errorf("open index of store %s: %w in RocksDB", v.Layout.Root, ErrNoIndex)
 	}
+	x, err := indexrocks.Open(dir, indexrocks.Options{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
