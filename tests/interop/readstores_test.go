@@ -102,11 +102,9 @@ func readStores(t *testing.T) (all []*readStore) {
 			add(g.name+side.name, side.dir, side.how, g.set)
 		}
 	}
-	dir := filepath.Join(t.TempDir(), "store")
-	tandemmq.MustRun(t, "store", "generate", "--store", dir, "--messages", "2500", "--topics", "1", "--queues", "3", "--commitlog-size", "65536", "--cq-file-size", "1000")
-	add("lost units", dir, how{mode: "file", sizes: sizes{commitLog: 65536, queue: 1000}}, func(r *readStore) { r.lost = true })
-
-	dir = putForReads(t)
+	// A store that has lost units is not among them: the first get that meets one has its queue built again, and then nothing is lost (store/holes.go). What RocketMQ makes of them
+	// stands in docs/decisions/0007.
+	dir := putForReads(t)
 	for _, side := range sidesOfRead(t, dir, how{mode: "file", lmq: true, sizes: putSizes(smallFiles)}, true) {
 		add("put"+side.name, side.dir, side.how, nil)
 		if side.how.mode == "combine" {
