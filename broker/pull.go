@@ -229,11 +229,10 @@ func (b *Broker) movePull(c *remoting.Conn, req *remoting.Command, p *pull, to i
 
 // pullFields are the fields that each answer to a pull has: clients fail on one that is missing.
 func pullFields(ext remoting.Ext, next, least, most int64) remoting.Ext {
-	ext = append(ext, remoting.Field{Key: "suggestWhichBrokerId", Value: "0"})
-	ext.SetInt("nextBeginOffset", next)
+	ext.SetInt("maxOffset", most) // in the order in which they are written
 	ext.SetInt("minOffset", least)
-	ext.SetInt("maxOffset", most)
-	return ext
+	ext.SetInt("nextBeginOffset", next)
+	return append(ext, remoting.Field{Key: "suggestWhichBrokerId", Value: "0"})
 }
 
 // answerPull reads, and answers or waits. req is nil and ticket is used when the pull has waited.

@@ -113,6 +113,20 @@ func TestT50RegisteredBrokersComeAndGo(t *testing.T) {
 	require.Equal(t, remoting.TopicNotExist, w.call(remoting.GetRouteInfoByTopic, "", "topic", "T").Code)
 }
 
+// Several NameServers are told at once, by calls that share what they send.
+func TestT50SeveralNameServers(t *testing.T) {
+	var servers []string
+	for range 4 {
+		servers = append(servers, start(t, Options{}).addr)
+	}
+	r := NewRegistrar(broker, newClient(t))
+	for n := range 3 {
+		_, err := r.Register(context.Background(), servers, topics(n+1, "T", "U"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, r.Unregister(context.Background(), servers))
+}
+
 func TestRegistrationIsChecked(t *testing.T) {
 	w := start(t, Options{})
 	fields := []string{"clusterName", "c", "brokerName", "b", "brokerAddr", "a:1", "brokerId", "0"}
