@@ -28,16 +28,8 @@ func (s *Store) Beginning(k cq.Key) (b Beginning, ok bool, err error) {
 	}
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for {
-		if err := q.readyRLocked(); err != nil {
-			return Beginning{}, false, err
-		}
-		if q.files != nil || !q.state.present {
-			break
-		}
-		if err := q.upgraded(q.openFilesLocked); err != nil {
-			return Beginning{}, false, err
-		}
+	if err := q.openedRLocked(); err != nil {
+		return Beginning{}, false, err
 	}
 	st := &q.state
 	if !st.present || st.damage != nil {

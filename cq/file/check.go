@@ -17,16 +17,8 @@ func (s *Store) Check(ctx context.Context, k cq.Key) error {
 	}
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for {
-		if err := q.readyRLocked(); err != nil {
-			return err
-		}
-		if q.files != nil || !q.state.present {
-			break
-		}
-		if err := q.upgraded(q.openFilesLocked); err != nil {
-			return err
-		}
+	if err := q.openedRLocked(); err != nil {
+		return err
 	}
 	if !q.state.present || q.state.damage != nil {
 		return q.state.damage

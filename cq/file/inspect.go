@@ -84,16 +84,8 @@ func (s *Store) StoredUnit(k cq.Key, slot int64) (u cq.Unit, ok bool, err error)
 func (q *queue) probe(fn func(p *prober) error) error {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	for {
-		if err := q.readyRLocked(); err != nil {
-			return err
-		}
-		if q.files != nil || !q.state.present {
-			break
-		}
-		if err := q.upgraded(q.openFilesLocked); err != nil {
-			return err
-		}
+	if err := q.openedRLocked(); err != nil {
+		return err
 	}
 	if q.files == nil || len(q.files.Files()) == 0 {
 		return nil

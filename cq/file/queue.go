@@ -114,6 +114,21 @@ func (q *queue) upgraded(fn func() error) error {
 	return fn()
 }
 
+// openedRLocked makes the queue ready with its files mapped, if it has any. The read lock is held, and given up meanwhile.
+func (q *queue) openedRLocked() error {
+	for {
+		if err := q.readyRLocked(); err != nil {
+			return err
+		}
+		if q.files != nil || !q.state.present {
+			return nil
+		}
+		if err := q.upgraded(q.openFilesLocked); err != nil {
+			return err
+		}
+	}
+}
+
 // FileEnd returns the first slot of the next file.
 func (q *queue) FileEnd(slot int64) int64 { return (slot/q.s.perFile + 1) * q.s.perFile }
 
