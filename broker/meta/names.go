@@ -4,28 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tandemq/tandemmq/message"
 )
 
 // Prefixes of the topics of a group.
 const (
-	RetryPrefix = "%RETRY%" // messages that a group shall get again
-	DLQPrefix   = "%DLQ%"   // messages that a group gave up
+	RetryPrefix = message.RetryPrefix // messages that a group shall get again
+	DLQPrefix   = message.DLQPrefix   // messages that a group gave up
 )
 
 // Topics that brokers and clients use among themselves.
 const (
 	AutoCreateTopic    = "TBW102" // the template of topics that a send creates
-	ScheduleTopic      = "SCHEDULE_TOPIC_XXXX"
+	ScheduleTopic      = message.TopicSchedule
 	TraceTopic         = "RMQ_SYS_TRACE_TOPIC"
-	HalfTopic          = "RMQ_SYS_TRANS_HALF_TOPIC"
-	OpHalfTopic        = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+	HalfTopic          = message.TopicTransHalf
+	OpHalfTopic        = message.TopicTransOpHalf
 	rocksHalfTopic     = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 	rocksOpHalfTopic   = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 	CheckMaxTimeTopic  = "TRANS_CHECK_MAX_TIME_TOPIC"
 	SelfTestTopic      = "SELF_TEST_TOPIC"
 	OffsetMovedTopic   = "OFFSET_MOVED_EVENT"
 	BenchmarkTopic     = "BenchmarkTest"
-	systemTopicPrefix  = "rmq_sys_"
+	systemTopicPrefix  = message.SystemPrefix
 	replyTopicSuffix   = "_REPLY_TOPIC"
 	ToolsGroup         = "TOOLS_CONSUMER" // what mqadmin pulls with
 	TransactionGroup   = "CID_RMQ_SYS_TRANS"
