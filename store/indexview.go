@@ -36,6 +36,58 @@ type indexFeed struct {
 
 func (f *indexFeed) feed() *indexFeed { return f }
 
+// keyBatch is what an index is told of some messages, B its type.
+type keyBatch[B any] interface {
+	*B
+	Add(r *message.DispatchRequest)
+	Reset()
+}
+
+// keyIndex takes such batches.
+type keyIndex[P any] interface {
+	AppendBatch(b P) error
+	Progress() (indexed, durable int64)
+}
+
+// indexing is the part of a view that gathers the keys of messages, and gives them to an index in batches.
+type indexing[B any, P keyBatch[B]] struct {
+	into    keyIndex[P]
+	levels  *message.DelayLevels
+	adding  P
+	batches batches[B]
+}
+
+func newIndexing[B any, P keyBatch[B]](into keyIndex[P], levels *message.DelayLevels) indexing[B, P] {
+	return indexing[B, P]{into: into, levels: levels, adding: new(B), batches: newBatches[B]()}
+}
+
+func (x *indexing[B, P]) add(r *message.Record) {
+	d := r.DispatchRequest(x.levels)
+	x.adding.Add(&d)
+}
+
+func (x *indexing[B, P]) turn() batch {
+	b := x.adding
+	x.adding = x.batches.get()
+	return b
+}
+
+func (x *indexing[B, P]) deliver(_ context.Context, added batch, _ int64) error {
+	b := added.(P)
+	if err := x.into.AppendBatch(b); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.IndexAppended)
+	b.Reset()
+	x.batches.put(b)
+	return nil
+}
+
+func (x *indexing[B, P]) durableTo() int64 {
+	_, durable := x.into.Progress()
+	return durable
+}
+
 // startFeed makes the follower of an index that has everything below from, -1 for nothing.
 func (f *indexFeed) startFeed(s *Store, v view, from int64) {
 	end := s.writer.Positions().Confirm
@@ -109,12 +161,9 @@ const indexName = "index"
 // indexView feeds the hash index.
 type indexView struct {
 	indexFeed
-	index  *index.Index
-	levels *message.DelayLevels
-	hole   *indexHole // that was found when it was opened; nil: none
-
-	adding  *index.Batch
-	batches batches[index.Batch]
+	indexing[index.Batch, *index.Batch]
+	index *index.Index
+	hole  *indexHole // that was found when it was opened; nil: none
 }
 
 // openIndex opens the hash index and says from where it has to be fed. One that cannot be written can be read: it answers what it has.
@@ -179,37 +228,10 @@ func (s *Store) indexHole(ix *index.Index, levels *message.DelayLevels) *indexHo
 }
 
 func newIndexView(ix *index.Index, levels *message.DelayLevels) *indexView {
-	return &indexView{index: ix, levels: levels, adding: new(index.Batch), batches: newBatches[index.Batch]()}
+	return &indexView{index: ix, indexing: newIndexing(ix, levels)}
 }
 
 func (v *indexView) name() string { return indexName }
-
-func (v *indexView) add(r *message.Record) {
-	d := r.DispatchRequest(v.levels)
-	v.adding.Add(&d)
-}
-
-func (v *indexView) turn() batch {
-	b := v.adding
-	v.adding = v.batches.get()
-	return b
-}
-
-func (v *indexView) deliver(_ context.Context, added batch, _ int64) error {
-	b := added.(*index.Batch)
-	if err := v.index.AppendBatch(b); err != nil {
-		return err
-	}
-	failpoint.Hit(failpoint.IndexAppended)
-	b.Reset()
-	v.batches.put(b)
-	return nil
-}
-
-func (v *indexView) durableTo() int64 {
-	_, durable := v.index.Progress()
-	return durable
-}
 
 func (v *indexView) entries() (n int64, err error) {
 	for _, f := range v.index.Files() {

@@ -1,13 +1,11 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
 
 	indexrocks "github.com/tandemq/tandemmq/index/rocks"
-	"github.com/tandemq/tandemmq/internal/failpoint"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -17,12 +15,9 @@ const rocksIndexName = "rocks index"
 // rocksIndexView feeds the index in RocksDB. One that is new, or that RocketMQ made, is filled with all that the log has (I13).
 type rocksIndexView struct {
 	indexFeed
-	s      *Store
-	index  *indexrocks.Index
-	levels *message.DelayLevels
-
-	adding  *indexrocks.Batch
-	batches batches[indexrocks.Batch]
+	indexing[indexrocks.Batch, *indexrocks.Batch]
+	s     *Store
+	index *indexrocks.Index
 }
 
 // openRocksIndex opens the index in RocksDB and says from where it has to be fed.
@@ -43,7 +38,7 @@ func (s *Store) openRocksIndex(levels *message.DelayLevels) (*rocksIndexView, er
 }
 
 func newRocksIndexView(x *indexrocks.Index, levels *message.DelayLevels) *rocksIndexView {
-	return &rocksIndexView{index: x, levels: levels, adding: new(indexrocks.Batch), batches: newBatches[indexrocks.Batch]()}
+	return &rocksIndexView{index: x, indexing: newIndexing(x, levels)}
 }
 
 // rocksIndexOptions returns the options of the index's database: its defaults are for 2 cores and 24 GiB.
@@ -58,33 +53,6 @@ func rocksIndexOptions(cpus int, memory memoryBytes) indexrocks.RocksDBOptions {
 }
 
 func (v *rocksIndexView) name() string { return rocksIndexName }
-
-func (v *rocksIndexView) add(r *message.Record) {
-	d := r.DispatchRequest(v.levels)
-	v.adding.Add(&d)
-}
-
-func (v *rocksIndexView) turn() batch {
-	b := v.adding
-	v.adding = v.batches.get()
-	return b
-}
-
-func (v *rocksIndexView) deliver(_ context.Context, added batch, _ int64) error {
-	b := added.(*indexrocks.Batch)
-	if err := v.index.AppendBatch(b); err != nil {
-		return err
-	}
-	failpoint.Hit(failpoint.IndexAppended)
-	b.Reset()
-	v.batches.put(b)
-	return nil
-}
-
-func (v *rocksIndexView) durableTo() int64 {
-	_, durable := v.index.Progress()
-	return durable
-}
 
 func (v *rocksIndexView) entries() (int64, error) { return v.index.RowCount() }
 
