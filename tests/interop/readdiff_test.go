@@ -91,7 +91,7 @@ func same(a, b *answer) bool {
 func (o *opened) goesOn(c *call, mine, theirs *answer) bool {
 	slot, found := c.Offset, 0
 	for ; slot < mine.Next; slot++ {
-		if unitLost(slot, mine.Max) != kept {
+		if astray(slot, mine.Max) {
 			continue
 		}
 		if found >= len(mine.Messages) || mine.Messages[found][0] != slot {

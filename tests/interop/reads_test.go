@@ -91,7 +91,7 @@ type readStore struct {
 	how          how
 	config       map[string]string // further properties, of both
 	steps        bool              // its store times fall now and then
-	lost         bool              // units of it lead nowhere, or are missing: only gets are made
+	lost         bool              // units of it lead nowhere: only gets are made
 	calls        []call
 }
 
@@ -156,7 +156,7 @@ func TestReadsAreRocketMQs(t *testing.T) {
 	var commands [][]string
 	for i, r := range stores {
 		o := openRead(t, r)
-		if r.lost { // of our copy while it is open: what lacks units is mended then
+		if r.lost { // of our copy while it is open: opening would mend them
 			loseUnits(t, r.ours)
 			loseUnits(t, r.theirs)
 		}
