@@ -107,7 +107,8 @@ type follower struct {
 
 	poison  atomic.Int64 // records the view could not take, passed over
 	suspect int          // by how many more of the last records were passed over than taken, see maxPoison. Used by who reads
-	refused error        // why nothing is read any more: the view takes nothing. The same
+	doubt   atomic.Bool  // suspect is not 0: the fault may be the view's, and then what was passed over is to be dispatched again
+	refused error        // why nothing is read any more: the view takes nothing. Used by who reads
 
 	holes  atomic.Int64 // bytes of the log passed over because nothing there is a record
 	full   atomic.Int32 // how many wait for room on the disk: who delivers, who settles
@@ -383,7 +384,7 @@ func (p *parsing) run() (done bool) {
 		p.adding = true
 		p.f.view.add(r)
 		p.adding = false
-		p.f.suspect = max(p.f.suspect-1, 0)
+		p.f.taken()
 	}
 	return true
 }
@@ -398,15 +399,29 @@ func (p *parsing) touch(from, size int64) int64 {
 	n := min(int64(len(b))/size, aheadRecords)
 	sum := byte(0)
 	for at := int64(0); at < n*size; at += size {
-		end := at + size
-		sum += b[at] + b[min(at+64, end-1)] + b[max(end-160, at)] + b[max(end-96, at)] + b[max(end-32, at)]
+		sum += touchRecord(b[at : at+size])
 	}
 	p.touched += sum
 	return n * size
 }
 
+// touchRecord reads where Decode will: the beginning of a record, and its end with topic and properties. b is not empty. What it returns says nothing.
+func touchRecord(b []byte) byte {
+	end := len(b)
+	return b[0] + b[min(64, end-1)] + b[max(end-160, 0)] + b[max(end-96, 0)] + b[max(end-32, 0)]
+}
+
+// taken notes that the view took a record.
+func (f *follower) taken() {
+	if f.suspect > 0 {
+		f.suspect--
+		f.doubt.Store(f.suspect > 0)
+	}
+}
+
 // passOver counts a record over which the view has panicked. When it panics over most of them, that is the end.
 func (f *follower) passOver(phy int64, panicked any) {
+	f.doubt.Store(true)
 	if f.suspect++; f.suspect > maxPoison {
 		f.refused = fmt.Errorf("%s panics over most records, the last at physical offset %d: panic: %v\n%s", f.view.name(), phy, panicked, debug.Stack())
 		return
@@ -429,7 +444,7 @@ func (f *follower) addOne(r *message.Record) (err error) {
 		err = f.refused
 	}()
 	f.view.add(r)
-	f.suspect = max(f.suspect-1, 0)
+	f.taken()
 	return nil
 }
 

@@ -191,6 +191,47 @@ func TestFRB07ManyPoisonRecordsAmongOthers(t *testing.T) {
 	require.Len(t, v.delivered, len(records)-n)
 }
 
+// TestFRB07PassedOverIsDispatchedAgain: records are passed over one by one, with a flush after each, until it is clear that the fault is not theirs. Each of them gets its unit
+// when that has been mended.
+func TestFRB07PassedOverIsDispatchedAgain(t *testing.T) {
+	forEachKind(t, func(t *testing.T, o Options) {
+		root := t.TempDir()
+		var broken atomic.Bool
+		o.IsBatchTopic = func(string) bool {
+			if broken.Load() {
+				panic("the callback is broken")
+			}
+			return false
+		}
+		s := openStore(t, root, o)
+		putSome(t, s, 10)
+		awaitDispatch(t, s)
+		require.NoError(t, s.Flush())
+		broken.Store(true)
+		for n := int64(1); n <= maxPoison; n++ {
+			_, err := s.Put(t.Context(), plainMessage("T", "body"))
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return s.views.behind() == 0 }, 20*time.Second, time.Millisecond)
+			require.Equal(t, n, s.views.follow.poison.Load())
+			require.NoError(t, s.views.flush(t.Context()))
+		}
+		_, err := s.Put(t.Context(), plainMessage("T", "body"))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return s.views.follow.failure() != nil }, 20*time.Second, time.Millisecond)
+		require.ErrorContains(t, s.Close(), "the callback is broken")
+		_, err = Open(root, o)
+		require.ErrorContains(t, err, "the callback is broken")
+
+		broken.Store(false)
+		s = openStore(t, root, o)
+		awaitDispatch(t, s)
+		require.NoError(t, s.Close())
+		rep, err := Check(t.Context(), root, CheckOptions{Deep: true})
+		require.NoError(t, err)
+		require.Empty(t, rep.Findings)
+	})
+}
+
 // TestFRB07BrokenCallbackStopsDispatch: a fault of a callback that strikes each record loses no unit. The queues stop, Close says what is left, and the next open dispatches it.
 func TestFRB07BrokenCallbackStopsDispatch(t *testing.T) {
 	forEachKind(t, func(t *testing.T, o Options) {

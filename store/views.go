@@ -257,12 +257,12 @@ func (v *views) flush(ctx context.Context) error {
 	return v.noteRebuild(from)
 }
 
-// mark returns how far dispatch is: the last record, and for file queues what comes next in each. Nothing while a queue is broken: then not all units are there.
+// mark returns how far dispatch is: the last record, and for file queues what comes next in each. Nothing while a queue is broken, or what was passed over is in doubt: then not all units are there.
 func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 	v.view.mu.Lock()
 	defer v.view.mu.Unlock()
 	last, lastMs = v.dispatchedLocked()
-	if len(v.view.mu.broken) > 0 || v.sides.lacks(cq.KindFile) != nil {
+	if len(v.view.mu.broken) > 0 || v.sides.lacks(cq.KindFile) != nil || v.follow.doubt.Load() {
 		return last, lastMs, nil
 	}
 	if v.learns() {
@@ -271,10 +271,10 @@ func (v *views) mark() (last, lastMs int64, note *queueOffsets) {
 	return last, lastMs, note
 }
 
-// dispatchedLocked returns the last record up to which the checkpoint may say that all queues have their units, -1 for none: not while a queue is broken,
-// and not where there are batch queues, whose units RocketMQ has to make from where the checkpoint stands.
+// dispatchedLocked returns the last record up to which the checkpoint may say that all queues have their units, -1 for none: not while a queue is broken or records
+// were passed over of which it is not clear that the fault is theirs, and not where there are batch queues, whose units RocketMQ has to make from where the checkpoint stands.
 func (v *views) dispatchedLocked() (last, lastMs int64) {
-	if len(v.view.mu.broken) > 0 || v.view.batchQueuesLocked() > 0 || v.sides.lacks(cq.KindFile) != nil {
+	if len(v.view.mu.broken) > 0 || v.view.batchQueuesLocked() > 0 || v.sides.lacks(cq.KindFile) != nil || v.follow.doubt.Load() {
 		return -1, 0
 	}
 	return v.follow.lastDelivered()
