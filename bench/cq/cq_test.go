@@ -158,8 +158,6 @@ func TestSoak(t *testing.T) {
 // What a store that is open has is counted, and what is left of one is told.
 func TestSoakCountsWhatIsHeld(t *testing.T) {
 	dir := t.TempDir()
-	before, err := look(dir)
-	require.NoError(t, err)
 	require.NoError(t, withQueues(fileQueues, dir, func(s cq.Store) error {
 		f := filler{s: s, keys: keysOf(3)}
 		require.NoError(t, f.append(t.Context(), 10))
@@ -170,7 +168,7 @@ func TestSoakCountsWhatIsHeld(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, h.ownMapped)
 		require.Equal(t, 1, h.ownOpen)
-		require.GreaterOrEqual(t, h.mappings, before.mappings+3)
+		require.Greater(t, h.mappings, h.ownMapped)
 		return nil
 	}))
 	var out bytes.Buffer

@@ -31,6 +31,7 @@ const (
 // Options are those of a store with its queues kept as the engine says.
 func Options(e Engine) store.Options {
 	o := store.DefaultOptions()
+	o.CleanFileForciblyEnable = false // what was put is counted on, however full the disk is
 	switch e {
 	case RocksQueues:
 		o.StoreType = store.StoreTypeRocksDB
