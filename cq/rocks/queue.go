@@ -16,6 +16,7 @@ type queue struct {
 	key    cq.Key
 	prefix []byte // key of its units up to the slot
 	tail   *tailShard
+	ahead  *readAhead
 }
 
 // Key returns the queue's name.
@@ -149,7 +150,7 @@ func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 	if n := q.tail.read(q.prefix, from, q.s.minPhy.Load(), dst); n > 0 {
 		return n, nil
 	}
-	e, _, err := q.end()
+	e, epoch, err := q.end()
 	if err != nil {
 		return 0, err
 	}
@@ -160,7 +161,11 @@ func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 		}
 		return 0, &cq.RangeError{Key: q.key, Want: from, Min: b.Min, Max: b.Max}
 	}
-	dst = dst[:min(int64(len(dst)), e.max-from)]
+	return q.ahead.read(q, e, epoch, from, dst[:min(int64(len(dst)), e.max-from)])
+}
+
+// readUnits reads from the database, up to a unit that cannot be one.
+func (q *queue) readUnits(from int64, dst []cq.Unit) (int, error) {
 	n, err := rocks.ReadUnits(q.s.db, q.prefix, from, dst)
 	if err != nil {
 		return 0, q.s.wrap(err)

@@ -49,6 +49,8 @@ type Store struct {
 	recent     [recentQueues]atomic.Pointer[queue]
 	recentSeed maphash.Seed
 
+	ahead [aheadPlaces]readAhead
+
 	// write is held by every writing method. Lock order: write before commit.mu before mu.
 	write struct {
 		sync.Mutex
@@ -196,11 +198,12 @@ func (s *Store) Queue(k cq.Key) (cq.Queue, bool) {
 	if _, ok := s.end(k); !ok {
 		return nil, false
 	}
-	at := &s.recent[maphash.Comparable(s.recentSeed, k)%recentQueues]
+	hash := maphash.Comparable(s.recentSeed, k)
+	at := &s.recent[hash%recentQueues]
 	if q := at.Load(); q != nil && q.key == k {
 		return q, true
 	}
-	q := &queue{s: s, key: k, prefix: appendUnitPrefix(nil, k)}
+	q := &queue{s: s, key: k, prefix: appendUnitPrefix(nil, k), ahead: &s.ahead[hash%aheadPlaces]}
 	q.tail = s.tail.shard(q.prefix)
 	at.Store(q)
 	return q, true
