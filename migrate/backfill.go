@@ -60,13 +60,14 @@ func (m *Migrator) Backfill(ctx context.Context) (*BackfillResult, error) {
 	}
 	before := *m.state
 	if !resume {
-		if err := m.state.apply(EventPlan, m.actor(), "", m.now()); err != nil {
+		if err := m.state.Apply(EventPlan, m.actor(), "", m.now()); err != nil {
 			return nil, err
 		}
 		m.state.From, m.state.To = m.from(), m.opt.To
 		m.state.RocksLayout, m.state.CQFileSize = m.dir.RocksLayout, m.dir.CQFileSize
 		m.state.TargetCreated = !m.dir.found(m.opt.To)
 		m.state.BackfilledTo, m.state.Verified, m.state.Notices, m.state.BuiltQueues = -1, nil, nil, nil
+		m.state.Online, m.state.Kept = nil, ""
 	}
 	f := &fill{
 		m: m, step: "backfill", from: m.from(), to: m.opt.To,
@@ -291,7 +292,7 @@ func (f *fill) hand(ctx context.Context, upTo int64) error {
 		}
 		failpoint.Hit(failpoint.ChunkImported)
 		f.m.state.BackfilledTo, f.m.state.Notices = upTo, counts
-		return f.m.state.save(f.m.dir.StateDir)
+		return f.m.state.Save(f.m.dir.StateDir)
 	})
 	return nil
 }
@@ -414,7 +415,7 @@ func (f *fill) abandon(cause error) error {
 	}
 	m := f.m
 	m.state.BackfilledTo = -1
-	if err := m.state.save(m.dir.StateDir); err != nil {
+	if err := m.state.Save(m.dir.StateDir); err != nil {
 		return errors.Join(cause, err)
 	}
 	if m.state.TargetCreated {

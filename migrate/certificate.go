@@ -10,23 +10,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate/state"
 )
-
-// Fingerprint says logically what a verification covered. It holds no file times and no file contents: any open of the
-// directory by a broker rewrites those without changing a queue.
-type Fingerprint struct {
-	LogMin             int64     `json:"logMin"`
-	LogEnd             int64     `json:"logEnd"`
-	Queues             int       `json:"queues"`
-	Units              int64     `json:"units"`
-	Digest             string    `json:"digest"` // SHA-256 over the certificate's queue lines
-	SourceDispatchFrom int64     `json:"sourceDispatchFrom"`
-	TargetDispatchFrom int64     `json:"targetDispatchFrom"`
-	Time               time.Time `json:"time"`
-}
 
 // certLine is one queue of the certificate.
 type certLine struct {
@@ -64,7 +51,7 @@ func digest(proofs []proof) string {
 
 // writeCertificate stores the queue lines durably, before the state says that they are there.
 func (v *verification) writeCertificate() error {
-	return replaceFile(filepath.Join(v.m.dir.StateDir, CertificateFileName), func(w io.Writer) error { return writeLines(w, v.proofs) })
+	return state.ReplaceFile(filepath.Join(v.m.dir.StateDir, CertificateFileName), func(w io.Writer) error { return writeLines(w, v.proofs) })
 }
 
 // changedSince compares what was just found with the certificate and says in words what changed, a bounded number of

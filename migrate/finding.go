@@ -5,10 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tandemq/tandemmq/migrate/state"
 )
 
 // Code names a kind of finding.
-type Code string
+type Code = state.Code
 
 // Damage: a migration does not go on over these.
 const (

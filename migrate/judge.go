@@ -6,6 +6,7 @@ import (
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/message"
+	"github.com/tandemq/tandemmq/migrate/state"
 )
 
 // record meets one record with the units it owes.
@@ -209,7 +210,7 @@ func (j *join) missingUnit(c *cursor, r *message.Record, claimed int64, u *cq.Un
 }
 
 // MissingQueues says what to do about a queue that the log speaks of and the source does not have.
-type MissingQueues string
+type MissingQueues = state.MissingQueues
 
 // The choices.
 const (

@@ -11,15 +11,7 @@ import (
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
-)
-
-// RocksLayout says where the RocksDB side of a store lies.
-type RocksLayout string
-
-// The layouts that RocketMQ 5.5.0 knows (useSeparateStorePathForRocksdbCQ).
-const (
-	LayoutShared   RocksLayout = "shared"   // <root>/consumequeue, beside the topic directories
-	LayoutSeparate RocksLayout = "separate" // <root>/consumequeue_rocksdb
+	"github.com/tandemq/tandemmq/migrate/state"
 )
 
 // Target is the side that is written.
@@ -188,10 +180,10 @@ func (m *Migrator) actor() string {
 
 // advance applies event to the state and makes it durable.
 func (m *Migrator) advance(event Event, note string) error {
-	if err := m.state.apply(event, m.actor(), note, m.now()); err != nil {
+	if err := m.state.Apply(event, m.actor(), note, m.now()); err != nil {
 		return err
 	}
-	return m.state.save(m.dir.StateDir)
+	return m.state.Save(m.dir.StateDir)
 }
 
 // RefusedError tells that a step was not begun, and every reason why. Nothing was changed.
@@ -246,11 +238,20 @@ func (m *Migrator) preconditions(from cq.Kind) []string {
 	return r
 }
 
+// brokers tells whether the migration under way is one of a running broker, which alone goes on with it. After a cutover, or the end of a rollback, nothing is under way.
+func (m *Migrator) brokers() bool {
+	return m.state.Online != nil && !m.opt.Restart && m.state.Phase != PhaseCutover && m.state.Phase != PhaseRolledBack && m.state.Phase != state.Finalized
+}
+
 // storeReasons are those that are about the store as a whole.
 func (m *Migrator) storeReasons() []string {
 	var r []string
 	if m.dir.Unclean {
 		r = append(r, fmt.Sprintf("the store was not closed cleanly (%s/abort exists): recover first by starting and stopping its broker once", m.dir.Root))
+	}
+	if m.brokers() {
+		r = append(r, fmt.Sprintf("the migration from %s to %s is one of a running broker, and %s: start the broker and use `tandemmq migrate online`, or begin one of the stopped store with `tandemmq migrate run --restart`",
+			m.state.From, m.state.To, m.state.Phase))
 	}
 	if len(m.dir.BatchTopics) > 0 {
 		r = append(r, fmt.Sprintf("topics with batch queues cannot be held by RocksDB: %s", strings.Join(m.dir.BatchTopics, ", ")))

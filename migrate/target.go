@@ -90,7 +90,7 @@ func (f *fill) judgeTarget(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Findin
 	case k.IsLMQ() && f.to == cq.KindRocks:
 		f.j.notices.Add(queueFinding(CodeKeptTarget, k, "a light queue that only RocksDB holds: kept"))
 		return none, nil
-	case f.m.state.built(k), tb.Empty():
+	case f.m.state.Built(k), tb.Empty():
 		return none, nil
 	}
 	return queueFinding(CodeOnlyInTarget, k, fmt.Sprintf("only the %s side holds it, with %d units", f.to, tb.Max-tb.Min)), nil
@@ -102,7 +102,7 @@ func (f *fill) judgeTarget(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Findin
 func (f *fill) judgeOldSide(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Finding, err error) {
 	if sq == nil {
 		v := f.m.state.Verified
-		if tb.Empty() || f.m.state.built(k) || v != nil && tb.LastPhyOffset >= v.LogEnd {
+		if tb.Empty() || f.m.state.Built(k) || v != nil && tb.LastPhyOffset >= v.LogEnd {
 			return none, nil
 		}
 		return queueFinding(CodeOnlyInTarget, k, fmt.Sprintf("the %s side does not hold it any more: its topic was deleted since the cutover", f.from)), nil

@@ -402,7 +402,7 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	}
 	p.bounds = b
 	light := p.key.IsLMQ() && v.target == cq.KindRocks
-	if !light && !v.m.state.built(p.key) && !v.targetAhead && !b.Empty() {
+	if !light && !v.m.state.Built(p.key) && !v.targetAhead && !b.Empty() {
 		v.find(p.key, queueFinding(CodeOnlyInTarget, p.key, fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)))
 		return nil
 	}

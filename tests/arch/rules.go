@@ -38,10 +38,12 @@ var layers = []layer{
 	{"index/...", []string{"index/...", "message", "internal/..."}},
 	{"store", []string{"cq/...", "commitlog", "index/...", "message", "internal/..."}},
 	{"store/offsets", []string{"store", "cq", "message", "internal/..."}},
-	{"migrate", []string{"cq", "commitlog", "message", "internal/..."}}, // stores are handed to it
+	{"migrate", []string{"migrate/state", "cq", "commitlog", "message", "internal/..."}}, // stores are handed to it
+	{"migrate/state", []string{"cq"}},
+	{"migrate/online", []string{"migrate", "migrate/state", "store", "cq", "message", "internal/..."}}, // works in an open store
 	{"remoting/...", []string{"remoting/...", "message", "internal/..."}},
 	{"namesrv", []string{"remoting/...", "internal/..."}},
-	{"broker/...", []string{"broker/...", "namesrv", "store", "filter", "index", "remoting/...", "migrate", "cq", "commitlog", "message", "internal/..."}},
+	{"broker/...", []string{"broker/...", "namesrv", "store", "filter", "index", "remoting/...", "migrate/...", "cq", "commitlog", "message", "internal/..."}},
 	{"cmd/...", []string{"..."}},
 	{"bench/...", []string{"..."}},
 	{"examples/...", []string{"..."}},

@@ -1,4 +1,4 @@
-package migrate
+package state
 
 import (
 	"bufio"
@@ -12,20 +12,17 @@ import (
 	"slices"
 )
 
-// File names inside the state directory (<root>/tandemmq).
-const (
-	StateFileName       = "migration.json"
-	CertificateFileName = "certificate.jsonl"
-)
+// FileName of the state inside the state directory (<root>/tandemmq).
+const FileName = "migration.json"
 
 const stateVersion = 1
 
-// LoadState reads the state of the store whose state directory is dir. A store without one is PhaseAbsent.
-func LoadState(dir string) (*State, error) {
-	path := filepath.Join(dir, StateFileName)
+// Load reads the state of the store whose state directory is dir. A store without one is Absent.
+func Load(dir string) (*State, error) {
+	path := filepath.Join(dir, FileName)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &State{Version: stateVersion, Phase: PhaseAbsent, BackfilledTo: -1}, nil
+		return &State{Version: stateVersion, Phase: Absent, BackfilledTo: -1}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read migration state: %w", err)
@@ -37,24 +34,24 @@ func LoadState(dir string) (*State, error) {
 	if s.Version != stateVersion {
 		return nil, fmt.Errorf("read migration state %s: version %d, this tool knows version %d", path, s.Version, stateVersion)
 	}
-	if !slices.Contains(phases, s.Phase) {
+	if !slices.Contains(Phases(), s.Phase) {
 		return nil, fmt.Errorf("read migration state %s: unknown phase %q", path, s.Phase)
 	}
 	return &s, nil
 }
 
-// save replaces the state file atomically and durably.
-func (s *State) save(dir string) error {
-	return replaceFile(filepath.Join(dir, StateFileName), func(w io.Writer) error {
+// Save replaces the state file atomically and durably.
+func (s *State) Save(dir string) error {
+	return ReplaceFile(filepath.Join(dir, FileName), func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(s)
 	})
 }
 
-// replaceFile writes path so that after a crash at any point either the old or the new content is there: write a
+// ReplaceFile writes path, a file in the state directory, so that after a crash at any point either the old or the new content is there: write a
 // neighbour, sync it, rename it, sync the directory.
-func replaceFile(path string, write func(w io.Writer) error) error {
+func ReplaceFile(path string, write func(w io.Writer) error) error {
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
 		return err
