@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -43,6 +45,7 @@ type Store struct {
 	log                  *slog.Logger
 	onDiverged           func(Divergence)
 	preferred, authority atomic.Pointer[side]
+	topics               atomic.Pointer[map[string]struct{}] // whose queues are preferred on the other side; nil: none
 	closed               atomic.Bool
 	// epoch counts the changes after which a queue may have to be read from another side. It moves after the change.
 	epoch   atomic.Uint64
@@ -179,12 +182,112 @@ func (s *Store) Preferred() cq.Kind { return s.preferred.Load().kind }
 // Authority returns the kind that says which offset comes next.
 func (s *Store) Authority() cq.Kind { return s.authority.Load().kind }
 
-// SetPreferred makes reads go to that side, queue by queue as far as it is ready. It returns when whatever was appended can be read from
+// Roles say what each side is for.
+type Roles struct {
+	Preferred, Authority cq.Kind
+	// Topics are those whose queues are preferred on the side that Preferred is not. Sorted.
+	Topics []string
+}
+
+// Roles returns who has which role.
+func (s *Store) Roles() Roles {
+	s.write.Lock()
+	defer s.write.Unlock()
+	r := Roles{Preferred: s.Preferred(), Authority: s.Authority()}
+	if t := s.topics.Load(); t != nil {
+		r.Topics = slices.Sorted(maps.Keys(*t))
+	}
+	return r
+}
+
+// SetRoles gives the sides their roles, all at once: no read and no append comes in between. It returns when whatever was appended can be read from both. A side that gets something to do
+// is refused that is held, has failed, or on which a queue is diverged that it is to be read from: those of all topics, or of the ones it gets.
+func (s *Store) SetRoles(r Roles) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	preferred, err := s.side(r.Preferred)
+	if err != nil {
+		return fmt.Errorf("set roles: preferred: %w", err)
+	}
+	authority, err := s.side(r.Authority)
+	if err != nil {
+		return fmt.Errorf("set roles: authority: %w", err)
+	}
+	var topics *map[string]struct{}
+	if len(r.Topics) > 0 {
+		m := make(map[string]struct{}, len(r.Topics))
+		for _, t := range r.Topics {
+			m[t] = struct{}{}
+		}
+		topics = &m
+	}
+	was, wasTopics := s.preferred.Load(), s.topics.Load()
+	for _, d := range s.sides {
+		reads := func(k cq.Key) bool { // that it did not read before
+			return prefers(preferred, topics, k, d) && !prefers(was, wasTopics, k, d)
+		}
+		gains := d == authority && d != s.authority.Load() || d == preferred && (d != was || wasTopics != nil) || d != preferred && topics != nil
+		if err := s.fitLocked(d, gains, reads); err != nil {
+			return fmt.Errorf("set roles: the store of kind %s: %w", d.kind, err)
+		}
+	}
+	for _, d := range s.sides {
+		// One that fails, and has nothing to do any more, is given up by the next append.
+		if err := s.awaitReadable(context.Background(), d); err != nil && (d == preferred || d == authority || topics != nil) {
+			return fmt.Errorf("set roles: %w", err)
+		}
+	}
+	s.preferred.Store(preferred)
+	s.authority.Store(authority)
+	s.topics.Store(topics)
+	s.forgetReads()
+	s.log.Info("combined queues switched", slog.String("preferred", string(r.Preferred)), slog.String("authority", string(r.Authority)), slog.Any("topicsOfTheOther", r.Topics))
+	return nil
+}
+
+// fitLocked tells why a side cannot take more upon it, nil when it can. The caller holds write.
+func (s *Store) fitLocked(d *side, gains bool, reads func(k cq.Key) bool) error {
+	switch {
+	case s.closed.Load():
+		return cq.ErrClosed
+	case !gains:
+		return nil
+	case d.failure() != nil:
+		return fmt.Errorf("it was given up: %w", d.failure())
+	case d.gone != nil:
+		return fmt.Errorf("it cannot be written to: %w", d.gone)
+	case d.held.Load():
+		return errors.New("it is held, and lacks what was appended meanwhile")
+	}
+	return d.diverged.first(reads)
+}
+
+// prefers tells whether queue k is preferred on side d.
+func prefers(preferred *side, topics *map[string]struct{}, k cq.Key, d *side) bool {
+	if topics != nil {
+		if _, other := (*topics)[k.Topic]; other {
+			return d != preferred
+		}
+	}
+	return d == preferred
+}
+
+// prefer returns the side that a queue is read from where it is ready.
+func (s *Store) prefer(k cq.Key) *side {
+	p := s.preferred.Load()
+	if !prefers(p, s.topics.Load(), k, p) {
+		return s.other(p)
+	}
+	return p
+}
+
+// SetPreferred makes reads go to that side, of all topics, queue by queue as far as it is ready. It returns when whatever was appended can be read from
 // both, so that no queue seems to lose its newest units. A side that is held or has failed is refused. Whether the side has
 // the right units is for the caller to have verified.
 func (s *Store) SetPreferred(kind cq.Kind) error {
 	return s.change("prefer", kind, func(d *side) {
 		s.preferred.Store(d)
+		s.topics.Store(nil)
 		s.forgetReads()
 	})
 }

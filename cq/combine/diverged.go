@@ -75,6 +75,21 @@ func (d *divergences) remove(k cq.Key) bool {
 	return true
 }
 
+// first returns why one of the queues is diverged that which picks, nil when none is.
+func (d *divergences) first(which func(k cq.Key) bool) error {
+	if d.count.Load() == 0 {
+		return nil
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for k, err := range d.m {
+		if which(k) {
+			return fmt.Errorf("%d queues are diverged there, %s for one: %w", len(d.m), k, err)
+		}
+	}
+	return nil
+}
+
 // Diverged lists the queues that are diverged, by side and queue.
 func (s *Store) Diverged() []Divergence {
 	var out []Divergence

@@ -75,6 +75,9 @@ func (s *Store) SetMinPhyOffset(minPhy int64) error {
 	for _, d := range s.sides {
 		errs = append(errs, d.Store.(cq.Expirer).SetMinPhyOffset(minPhy))
 	}
+	if s.topics.Load() != nil {
+		s.preferred.Load().reads.clear()
+	}
 	s.other(s.preferred.Load()).reads.clear()
 	s.epoch.Add(1) // a side that begins later than the other may not any more
 	return errors.Join(errs...)

@@ -109,7 +109,7 @@ func (q *queue) route() cq.Queue {
 		}
 		return q.side(d)
 	}
-	p := s.preferred.Load()
+	p := s.prefer(q.key)
 	o := s.other(p)
 	for _, d := range []*side{p, o} {
 		if !d.reads.has(q.key) {
@@ -133,7 +133,7 @@ func (q *queue) decide() cq.Queue {
 	s := q.s
 	s.write.Lock()
 	defer s.write.Unlock()
-	p := s.preferred.Load()
+	p := s.prefer(q.key)
 	moments := [2]uint64{s.sides[0].reads.moment(), s.sides[1].reads.moment()}
 	_ = s.awaitReadable(context.Background(), p) // what comes of an error is the next Append's to say
 	other := q.look(s.other(p))
@@ -207,7 +207,7 @@ func (s *Store) Ready(kind cq.Kind, k cq.Key) bool {
 // still have to wait for the other one. False may also be said where that is not known.
 func (s *Store) Served(batch []cq.Entry) bool {
 	p := s.preferred.Load()
-	if !p.live() || p.diverged.count.Load() > 0 || s.other(p).reads.any() {
+	if s.topics.Load() != nil || !p.live() || p.diverged.count.Load() > 0 || s.other(p).reads.any() {
 		return false
 	}
 	if s.light != nil && s.light != p && slices.ContainsFunc(batch, func(e cq.Entry) bool { return e.Key.IsLMQ() }) {

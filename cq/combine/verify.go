@@ -79,15 +79,33 @@ func (s *Store) Verify(ctx context.Context, k cq.Key, level Level) (Verdict, err
 // VerifyPaced is Verify for who has time: pace is called before the first units are compared and then after every few hundred of each side, without a lock held; an error
 // of it ends the comparison and is returned.
 func (s *Store) VerifyPaced(ctx context.Context, k cq.Key, level Level, pace func() error) (Verdict, error) {
+	return s.VerifyWith(ctx, k, VerifyOptions{Level: level, Pace: pace})
+}
+
+// VerifyOptions are those of VerifyWith.
+type VerifyOptions struct {
+	Level Level
+	// From is the first slot whose units are compared; lower ones were before.
+	From int64
+	// Pace is that of VerifyPaced.
+	Pace func() error
+	// Each is told of each slot whose units were compared and are the same, in ascending order; nil: nobody. The first unit is that of Verdict.Kinds[0]. An error of it ends the comparison and
+	// is returned.
+	Each func(slot int64, units [2]cq.Unit) error
+}
+
+// VerifyWith is Verify with further options.
+func (s *Store) VerifyWith(ctx context.Context, k cq.Key, o VerifyOptions) (Verdict, error) {
 	v := Verdict{Key: k, Kinds: [2]cq.Kind{s.sides[0].kind, s.sides[1].kind}}
 	if v.Alone = s.alone(k) != nil; v.Alone {
 		return v, nil
 	}
 	queues, err := s.verifyBounds(ctx, &v)
-	if err != nil || level == Counts || !v.Present[0] || !v.Present[1] {
+	if err != nil || o.Level == Counts || !v.Present[0] || !v.Present[1] {
 		return v, err
 	}
-	return v, verifyRange(&v, queues, pace)
+	v.From = min(max(v.From, o.From), v.To)
+	return v, verifyRange(&v, queues, &o)
 }
 
 func (s *Store) verifyBounds(ctx context.Context, v *Verdict) (queues [2]cq.Queue, err error) {
@@ -99,12 +117,17 @@ func (s *Store) verifyBounds(ctx context.Context, v *Verdict) (queues [2]cq.Queu
 	if err := s.awaitReadable(ctx, s.sides[:]...); err != nil {
 		return queues, err
 	}
-	for i, d := range s.sides {
-		if queues[i], v.Present[i] = d.Queue(v.Key); !v.Present[i] {
-			continue
+	for try := 0; ; try++ {
+		for i, d := range s.sides {
+			if queues[i], v.Present[i] = d.Queue(v.Key); !v.Present[i] {
+				continue
+			}
+			if v.Bounds[i], err = queues[i].Bounds(); err != nil {
+				return queues, fmt.Errorf("verify queue %s, %s side: %w", v.Key, d.kind, err)
+			}
 		}
-		if v.Bounds[i], err = queues[i].Bounds(); err != nil {
-			return queues, fmt.Errorf("verify queue %s, %s side: %w", v.Key, d.kind, err)
+		if v.Bounds[0].Min == v.Bounds[1].Min || try == maxRetries {
+			break // otherwise records may have expired between the two
 		}
 	}
 	if v.Present[0] != v.Present[1] {
@@ -165,11 +188,11 @@ func (r *stream) unit(slot, end int64) (cq.Unit, bool, error) {
 	return r.buf[slot-r.from], true, nil
 }
 
-func verifyRange(v *Verdict, queues [2]cq.Queue, pace func() error) error {
+func verifyRange(v *Verdict, queues [2]cq.Queue, o *VerifyOptions) error {
 	sides := [2]stream{{q: queues[0]}, {q: queues[1]}}
 	for slot := v.From; slot < v.To; slot++ {
 		if (slot-v.From)%verifyUnits == 0 {
-			if err := pace(); err != nil {
+			if err := o.Pace(); err != nil {
 				return err
 			}
 		}
@@ -185,6 +208,11 @@ func verifyRange(v *Verdict, queues [2]cq.Queue, pace func() error) error {
 		case has[0] && has[1]:
 			v.Compared++
 			if d.Units[0].SameRecord(d.Units[1]) {
+				if o.Each != nil {
+					if err := o.Each(slot, d.Units); err != nil {
+						return err
+					}
+				}
 				continue
 			}
 			v.Different++
