@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/process"
 	"github.com/tandemq/tandemmq/cq"
 )
 
@@ -166,27 +167,20 @@ func TestSoakCountsWhatIsHeld(t *testing.T) {
 		defer func() { require.NoError(t, kept.Close()) }()
 		h, err := look(dir)
 		require.NoError(t, err)
-		require.Equal(t, 3, h.ownMapped)
-		require.Equal(t, 1, h.ownOpen)
-		require.Greater(t, h.mappings, h.ownMapped)
+		require.Equal(t, 3, h.OwnMapped)
+		require.Equal(t, 1, h.OwnOpen)
+		require.Greater(t, h.Mappings, h.OwnMapped)
 		return nil
 	}))
 	var out bytes.Buffer
 	step := 30 * time.Second
-	left := held{anonMiB: 10, descriptors: 7}
+	left := held{Held: process.Held{AnonMiB: 10, Descriptors: 7}}
 	soakRatios(&out, soakFigures([]held{left, left, left, left}, step))
 	require.Equal(t, 5, strings.Count(out.String(), " ok\n"), out.String())
 	out.Reset()
-	worse := held{anonMiB: 11, objects: 1, ownMapped: 1, descriptors: 8, ownOpen: 1}
+	worse := held{Held: process.Held{AnonMiB: 11, OwnMapped: 1, Descriptors: 8, OwnOpen: 1}, objects: 1}
 	soakRatios(&out, soakFigures([]held{left, left, left, worse}, step))
 	require.Equal(t, 5, strings.Count(out.String(), " missed\n"), out.String())
-}
-
-func TestSlope(t *testing.T) {
-	require.Zero(t, slope(nil))
-	require.Zero(t, slope([]float64{7}))
-	require.InDelta(t, 5, slope([]float64{0, 5, 10, 15}), 1e-9)
-	require.InDelta(t, 0, slope([]float64{3, 9, 9, 3}), 1e-9)
 }
 
 // A machine on which every limit is just kept, one on which each is missed, and one on which nothing was measured.

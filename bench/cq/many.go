@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tandemq/tandemmq/bench/process"
 	"github.com/tandemq/tandemmq/cq"
 )
 
@@ -15,7 +16,7 @@ const flushEvery = 250_000
 // written measures what is written to disk for a unit, and what is kept of it.
 func written(ctx context.Context, r row, s sizes, dir string) (figures, error) {
 	x := figures{}
-	before, err := writtenBytes()
+	before, err := process.Self().WrittenBytes()
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func written(ctx context.Context, r row, s sizes, dir string) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := writtenBytes()
+	after, err := process.Self().WrittenBytes()
 	if err != nil {
 		return nil, err
 	}
@@ -40,13 +41,13 @@ func written(ctx context.Context, r row, s sizes, dir string) (figures, error) {
 		if err := withQueues(r.engine, dir, func(q cq.Store) error { return compact(ctx, q) }); err != nil {
 			return nil, err
 		}
-		after, err := writtenBytes()
+		after, err := process.Self().WrittenBytes()
 		if err != nil {
 			return nil, err
 		}
 		x["writtenAndCompactedBytes"] = float64(after-before) / float64(s.Units)
 	}
-	kept, err := diskBytes(dir)
+	kept, err := process.DiskBytes(dir)
 	x["diskBytes"] = float64(kept) / float64(s.Units)
 	return x, err
 }
@@ -72,7 +73,7 @@ func manyQueues(ctx context.Context, r row, s sizes, dir string) (figures, error
 			if err := q.Flush(ctx); err != nil {
 				return err
 			}
-			if x[phase.name+"MiB"], err = anonMiB(); err != nil {
+			if x[phase.name+"MiB"], err = process.OwnAnonMiB(); err != nil {
 				return err
 			}
 			if err := diskOf(x, phase.name+"DiskMiB", dir); err != nil {
@@ -91,7 +92,7 @@ func manyQueues(ctx context.Context, r row, s sizes, dir string) (figures, error
 	err = withQueues(r.engine, dir, func(q cq.Store) (err error) {
 		opened := time.Since(start)
 		x["openMillis"] = millis(opened)
-		if x["openMiB"], err = anonMiB(); err != nil {
+		if x["openMiB"], err = process.OwnAnonMiB(); err != nil {
 			return err
 		}
 		start = time.Now()
@@ -99,7 +100,7 @@ func manyQueues(ctx context.Context, r row, s sizes, dir string) (figures, error
 			return err
 		}
 		x["endsMillis"] = millis(opened + time.Since(start))
-		if x["endsMiB"], err = anonMiB(); err != nil {
+		if x["endsMiB"], err = process.OwnAnonMiB(); err != nil {
 			return err
 		}
 		start = time.Now()
@@ -114,7 +115,7 @@ func manyQueues(ctx context.Context, r row, s sizes, dir string) (figures, error
 			}
 		}
 		x["readPerSecond"] = float64(s.Reads) / time.Since(start).Seconds()
-		if x["readMiB"], err = anonMiB(); err != nil {
+		if x["readMiB"], err = process.OwnAnonMiB(); err != nil {
 			return err
 		}
 		return checkQueues(q, keys, int64(queueUnits*r.queues))
@@ -124,7 +125,7 @@ func manyQueues(ctx context.Context, r row, s sizes, dir string) (figures, error
 
 // disk keeps what the files below dir occupy.
 func diskOf(x figures, name, dir string) error {
-	n, err := diskBytes(dir)
+	n, err := process.DiskBytes(dir)
 	x[name] = float64(n) / (1 << 20)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
 	"github.com/tandemq/tandemmq/bench/load"
+	"github.com/tandemq/tandemmq/bench/report"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/store"
 )
@@ -96,7 +97,7 @@ func sustained(ctx context.Context, r row, s sizes, dir string) (figures, error)
 		took := time.Since(start).Seconds()
 		x["putPerSecond"] = float64(p.Next) / took
 		// What the lag grows by, of what is put.
-		x["lagGrowth"] = slope(lag) / step.Seconds() / (float64(st.Positions().Wrote) / took)
+		x["lagGrowth"] = report.Slope(lag) / step.Seconds() / (float64(st.Positions().Wrote) / took)
 		last, err := load.Behind(st)
 		if err != nil {
 			return err
@@ -108,18 +109,4 @@ func sustained(ctx context.Context, r row, s sizes, dir string) (figures, error)
 		x["builtPerSecond"] = float64(p.Next) / time.Since(start).Seconds()
 		return p.Check()
 	})
-}
-
-// slope returns by how much the values grow from one to the next, by least squares.
-func slope(values []float64) float64 {
-	n := float64(len(values))
-	var x, y, xx, xy float64
-	for i, v := range values {
-		a := float64(i)
-		x, y, xx, xy = x+a, y+v, xx+a*a, xy+a*v
-	}
-	if d := n*xx - x*x; d > 0 {
-		return (n*xy - x*y) / d
-	}
-	return 0
 }

@@ -7,10 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
 	"github.com/tandemq/tandemmq/bench/load"
+	"github.com/tandemq/tandemmq/bench/process"
+	"github.com/tandemq/tandemmq/bench/report"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -25,22 +28,15 @@ const (
 
 // held is what the process has between two cycles, when no store is open.
 type held struct {
-	anonMiB              float64
-	objects              int64 // of RocksDB's C interface
-	mappings, ownMapped  int   // all of them, and those of files of stores
-	descriptors, ownOpen int   // likewise
+	process.Held
+	objects int64 // of RocksDB's C interface
 }
 
 // look returns what the process has, of stores below dir.
 func look(dir string) (h held, err error) {
+	debug.FreeOSMemory()
 	h.objects = liveObjects()
-	if h.anonMiB, err = anonMiB(); err != nil {
-		return h, err
-	}
-	if h.mappings, h.ownMapped, err = mappedOf(dir); err != nil {
-		return h, err
-	}
-	h.descriptors, h.ownOpen, err = openOf(dir)
+	h.Held, err = process.Self().Held(dir)
 	return h, err
 }
 
@@ -78,7 +74,7 @@ func runSoak(ctx context.Context, w io.Writer, dir, out string, d, step time.Dur
 		}
 		seen = append(seen, h)
 		fmt.Fprintf(w, "%4.0f s, %d cycles: RssAnon %.1f MiB, %d C objects, %d mappings (%d of the store), %d descriptors (%d of the store)\n",
-			time.Since(start).Seconds(), cycle, h.anonMiB, h.objects, h.mappings, h.ownMapped, h.descriptors, h.ownOpen)
+			time.Since(start).Seconds(), cycle, h.AnonMiB, h.objects, h.Mappings, h.OwnMapped, h.Descriptors, h.OwnOpen)
 	}
 	x := soakFigures(seen, step)
 	soakRatios(w, x)
@@ -93,16 +89,16 @@ func soakFigures(seen []held, step time.Duration) figures {
 	half := len(seen) / 2
 	for i, h := range seen {
 		if i >= half {
-			anon = append(anon, h.anonMiB)
+			anon = append(anon, h.AnonMiB)
 		}
-		for name, n := range map[string]float64{"objects": float64(h.objects), "mappingsLeft": float64(h.ownMapped), "descriptorsLeft": float64(h.ownOpen)} {
+		for name, n := range map[string]float64{"objects": float64(h.objects), "mappingsLeft": float64(h.OwnMapped), "descriptorsLeft": float64(h.OwnOpen)} {
 			x[name] = max(x[name], n)
 		}
 	}
-	x["growthMiBPerMinute"] = slope(anon) / step.Minutes()
+	x["growthMiBPerMinute"] = report.Slope(anon) / step.Minutes()
 	if len(seen) > 0 {
-		x["descriptorsGrown"] = float64(seen[len(seen)-1].descriptors - seen[half].descriptors)
-		x["mappings"], x["descriptors"] = float64(seen[len(seen)-1].mappings), float64(seen[len(seen)-1].descriptors)
+		x["descriptorsGrown"] = float64(seen[len(seen)-1].Descriptors - seen[half].Descriptors)
+		x["mappings"], x["descriptors"] = float64(seen[len(seen)-1].Mappings), float64(seen[len(seen)-1].Descriptors)
 	}
 	return x
 }

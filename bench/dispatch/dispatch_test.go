@@ -71,13 +71,6 @@ func TestUseRows(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestSlope(t *testing.T) {
-	require.Zero(t, slope(nil))
-	require.Zero(t, slope([]int64{7}))
-	require.InDelta(t, 5, slope([]int64{0, 5, 10, 15}), 1e-9)
-	require.InDelta(t, 0, slope([]int64{3, 9, 9, 3}), 1e-9)
-}
-
 // A machine on which every limit is just kept, and one on which each is missed.
 func TestRatios(t *testing.T) {
 	kept := repetition{}

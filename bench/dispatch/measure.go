@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/report"
 	"github.com/tandemq/tandemmq/store"
 	"github.com/tandemq/tandemmq/tests/interop/java"
 )
@@ -278,24 +279,10 @@ func lag(ctx context.Context, b *bench, r row, _ string) (x result, err error) {
 		}
 		took := time.Since(start).Seconds()
 		x.PerSecond = float64(n) / took
-		x.Slope = slope(x.LagBytes) / (float64(s.Positions().Wrote) / took)
+		x.Slope = report.Slope(x.LagBytes) / (float64(s.Positions().Wrote) / took)
 		return nil
 	})
 	return x, err
-}
-
-// slope returns by how much the values grow from one to the next, by least squares.
-func slope(values []int64) float64 {
-	n := float64(len(values))
-	var x, y, xx, xy float64
-	for i, v := range values {
-		a, b := float64(i), float64(v)
-		x, y, xx, xy = x+a, y+b, xx+a*a, xy+a*b
-	}
-	if d := n*xx - x*x; d > 0 {
-		return (n*xy - x*y) / d
-	}
-	return 0
 }
 
 // javaOpen is what StoreOpen prints.

@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -18,11 +17,10 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/process"
 	"github.com/tandemq/tandemmq/commitlog"
 )
 
@@ -151,12 +149,12 @@ func (b *bench) once(store string) (r result, err error) {
 	if err := cmd.Start(); err != nil {
 		return r, err
 	}
-	peak := watchRss(cmd.Process.Pid)
+	peak := process.Of(cmd.Process.Pid).WatchAnon()
 	text, err := io.ReadAll(out)
 	if werr := cmd.Wait(); err == nil {
 		err = werr
 	}
-	r.RssAnonMiB = float64(peak()) / 1024
+	r.RssAnonMiB = peak()
 	if err != nil {
 		return r, err
 	}
@@ -200,45 +198,6 @@ func scan(dir string) (float64, error) {
 		rate = float64(n) / time.Since(start).Seconds()
 	}
 	return rate, nil
-}
-
-// watchRss samples a process's RssAnon until it ends; the function returned gives the largest, in KiB.
-func watchRss(pid int) func() int64 {
-	var peak atomic.Int64
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				peak.Store(max(peak.Load(), rssAnon(pid)))
-			}
-		}
-	}()
-	return func() int64 {
-		close(stop)
-		<-done
-		return peak.Load()
-	}
-}
-
-func rssAnon(pid int) int64 {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0 // ended
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), "RssAnon:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return n
-		}
-	}
-	return 0
 }
 
 func treeBytes(dir string) (n int64, err error) {

@@ -120,6 +120,20 @@ func Table(w io.Writer, rows []string, all []Repetition) {
 	fmt.Fprintln(w)
 }
 
+// Slope is by how much the values grow from one to the next, by least squares; 0 of fewer than two.
+func Slope[T int64 | float64](values []T) float64 {
+	n := float64(len(values))
+	var x, y, xx, xy float64
+	for i, v := range values {
+		a, b := float64(i), float64(v)
+		x, y, xx, xy = x+a, y+b, xx+a*a, xy+a*b
+	}
+	if d := n*xx - x*x; d > 0 {
+		return (n*xy - x*y) / d
+	}
+	return 0
+}
+
 // Output runs the program and returns what it printed; of a program that fails the error tells what it said.
 func Output(cmd *exec.Cmd) ([]byte, error) {
 	var errs bytes.Buffer
