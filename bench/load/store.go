@@ -1,4 +1,6 @@
-// Package load makes stores to be measured, puts messages into them as StorePut of tests/interop/java makes them, and reads them as StoreRead does.
+// Package load puts load on stores and on brokers: it makes stores, puts messages into them as StorePut of tests/interop/java makes them, and reads them as StoreRead does (Producer, Reader); and it
+// drives brokers over the network as many producers and consumers at once do (Remote), with little processor time of its own: frames are made once and their numbers written into them, answers are
+// looked at and not decoded.
 package load
 
 import (

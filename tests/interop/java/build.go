@@ -1,6 +1,6 @@
 // Package java builds the Java programs beside it: StoreCheck, StorePut, StoreOpen, StoreRead and IndexCheck, which drive the released rocketmq-store 5.5.0,
 // and OffsetCheck and FilterCheck (broker/), which load consumer offsets and ask message filters with rocketmq-broker 5.5.0, and AdminRun (admin/), which
-// runs commands of mqadmin, of rocketmq-tools 5.5.0. With both class paths StoreCheck has the
+// runs commands of mqadmin, of rocketmq-tools 5.5.0. BrokerRun (broker/) is a whole broker, and ClientLoad works a broker as RocketMQ's client does. With both class paths StoreCheck has the
 // broker's message filters, too.
 //
 // It needs JDK 17 and Maven, set up to reach a repository (scripts/setup.sh java). What is built stays in the cache
@@ -46,7 +46,7 @@ func BuildAdmin(ctx context.Context) (classPath string, err error) {
 	return buildProject(ctx, sources, "adminrun")
 }
 
-// BuildBroker returns that of OffsetCheck and FilterCheck, which holds a whole broker.
+// BuildBroker returns that of OffsetCheck, FilterCheck, ClientCheck, ClientLoad and BrokerRun, which holds a whole broker. BrokerRun wants that of Build in front.
 func BuildBroker(ctx context.Context) (classPath string, err error) {
 	sources, err := fs.Sub(brokerSources, "broker")
 	if err != nil {
