@@ -14,6 +14,7 @@ GO ?= go
 # Packages tested at once.
 P ?= 2
 FUZZTIME ?= 10s
+SOAK ?= 20m
 BENCH ?= .
 BENCHCOUNT ?= 1
 BENCHFLAGS ?=
@@ -65,6 +66,10 @@ test-nocgo: setup ## build, vet and test with CGO_ENABLED=0
 test-crash: rocksdb ## kill and power-loss tests, uncached; TANDEMMQ_SEEDS=full TANDEMMQ_KILLS=n TANDEMMQ_SEED=n
 	$(GO) test -count=1 -p 1 -timeout 4h -tags tandemmq_failpoints -v ./tests/crash/...
 
+.PHONY: soak
+soak: rocksdb ## a broker under load, killed again and again, for SOAK (20m): nothing is lost, nothing grows
+	SOAK=$(SOAK) $(GO) test -count=1 -timeout 0 -v -run TestSoak ./tests/soak
+
 .PHONY: golden
 golden: rocksdb ## stores written by RocketMQ against their manifests, uncached
 	$(GO) test -count=1 ./tests/golden/...
@@ -112,6 +117,12 @@ bench-read: rocksdb ## how fast a store is read, beside RocketMQ (installs a JDK
 	@scripts/setup.sh java
 	@mkdir -p $(BENCHDIR)
 	$(GO) run ./bench/read -dir $(BENCHDIR) $(BENCHFLAGS)
+
+.PHONY: bench-broker
+bench-broker: build ## the broker over loopback, beside RocketMQ's (installs a JDK and Maven); BENCHDIR=DIR, BENCHFLAGS=-quick
+	@scripts/setup.sh java
+	@mkdir -p $(BENCHDIR)
+	$(GO) run ./bench/broker -dir $(BENCHDIR) $(BENCHFLAGS)
 
 .PHONY: bench-cq-chart
 bench-cq-chart: setup ## draw docs/many-queues.svg from bench/results/cq.jsonl
