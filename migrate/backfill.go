@@ -342,6 +342,9 @@ func (f *fill) publish(ctx context.Context, end int64) error {
 		if b.Empty() {
 			e.Min, e.MinPhyOffset = b.Max, logMin
 		}
+		if err := f.trim(ctx, c); err != nil {
+			return err
+		}
 		if len(ends) == publishBatch {
 			if err := f.target.Publish(ctx, ends, -1); err != nil {
 				return err
@@ -361,6 +364,18 @@ func (f *fill) publish(ctx context.Context, end int64) error {
 	}
 	f.m.state.BackfilledTo, f.m.state.Notices = end, f.j.notices.Counts
 	return nil
+}
+
+// trim removes rows behind the end of a queue that was in the target before: a truncation of RocketMQ left them (F30).
+func (f *fill) trim(ctx context.Context, c *cursor) error {
+	t, ok := f.target.(cq.Trimmer)
+	if !ok || f.m.state.TargetCreated || f.rollback {
+		return nil
+	}
+	if at, err := t.UnitFrom(c.key, c.bounds.Max); err != nil || at < 0 {
+		return err
+	}
+	return t.TrimQueue(ctx, c.key, c.bounds.Max)
 }
 
 // finish records the end of the fill and lets the target tidy up.

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +15,22 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/migrate/state"
 )
+
+// The certificate is a file of JSON lines: what was compared first, then one line for each queue. RocketMQ ignores it.
+
+// certVersion is that of the file. It is not part of the digest.
+const certVersion = 1
+
+// Certificate is its first line.
+type Certificate struct {
+	Version int     `json:"certificate"` // certVersion
+	From    cq.Kind `json:"from"`
+	To      cq.Kind `json:"to"`
+	Level   Level   `json:"level"`
+	Samples int64   `json:"samples"` // records decoded; at LevelRecords and LevelAll all slots that the log has
+	Actor   string  `json:"actor"`
+	Fingerprint
+}
 
 // certLine is one queue of the certificate.
 type certLine struct {
@@ -49,9 +66,15 @@ func digest(proofs []proof) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// writeCertificate stores the queue lines durably, before the state says that they are there.
-func (v *verification) writeCertificate() error {
-	return state.ReplaceFile(filepath.Join(v.m.dir.StateDir, CertificateFileName), func(w io.Writer) error { return writeLines(w, v.proofs) })
+// writeCertificate stores it durably, before the state says that it is there.
+func (v *verification) writeCertificate(fp *Fingerprint) error {
+	c := Certificate{Version: certVersion, From: v.source, To: v.target, Level: v.level, Samples: v.sampled.Load(), Actor: v.m.actor(), Fingerprint: *fp}
+	return state.ReplaceFile(filepath.Join(v.m.dir.StateDir, CertificateFileName), func(w io.Writer) error {
+		if err := json.NewEncoder(w).Encode(c); err != nil {
+			return err
+		}
+		return writeLines(w, v.proofs)
+	})
 }
 
 // changedSince compares what was just found with the certificate and says in words what changed, a bounded number of
@@ -77,31 +100,70 @@ func (v *verification) changedSince(was *Fingerprint, now Fingerprint) []string 
 
 const maxNamedQueues = 10
 
-// readCertificate loads the queue lines of the last verification.
-func readCertificate(stateDir string) (map[cq.Key]certLine, error) {
+// readCertificate loads the certificate of the last verification, and holds its queue lines against the digest that it names.
+func readCertificate(stateDir string) (c Certificate, lines map[cq.Key]certLine, err error) {
 	path := filepath.Join(stateDir, CertificateFileName)
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read certificate: %w", err)
+		return c, nil, fmt.Errorf("read certificate: %w", err)
 	}
 	defer f.Close()
-	old := make(map[cq.Key]certLine)
-	dec := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
+	fail := func(err error) (Certificate, map[cq.Key]certLine, error) {
+		return c, nil, fmt.Errorf("read certificate %s: %w", path, err)
+	}
+	h := sha256.New()
+	r := bufio.NewReaderSize(f, 1<<16)
+	first, err := r.ReadBytes('\n')
+	if err != nil {
+		return fail(err)
+	}
+	if err := json.Unmarshal(first, &c); err != nil {
+		return fail(err)
+	}
+	if c.Version > certVersion {
+		return fail(fmt.Errorf("version %d, this tool knows version %d", c.Version, certVersion))
+	}
+	lines = make(map[cq.Key]certLine)
+	rest := io.Reader(r)
+	if c.Version == 0 { // of a build that wrote queue lines alone
+		rest = io.MultiReader(bytes.NewReader(first), r)
+	}
+	dec := json.NewDecoder(io.TeeReader(rest, h))
 	for {
 		var l certLine
 		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
-			return old, nil
+			break
 		} else if err != nil {
-			return nil, fmt.Errorf("read certificate %s: %w", path, err)
+			return fail(err)
 		}
-		old[cq.Key{Topic: l.Topic, QueueID: l.QueueID}] = l
+		lines[cq.Key{Topic: l.Topic, QueueID: l.QueueID}] = l
 	}
+	if got := hex.EncodeToString(h.Sum(nil)); c.Version > 0 && (got != c.Digest || len(lines) != c.Queues) {
+		return fail(fmt.Errorf("its %d queue lines have digest %s, and it says %d and %s: it was changed", len(lines), got, c.Queues, c.Digest))
+	}
+	return c, lines, nil
+}
+
+// certified lists why the certificate does not allow a cutover.
+func (m *Migrator) certified() []string {
+	c, _, err := readCertificate(m.dir.StateDir)
+	switch was := m.state.Verified; {
+	case err != nil:
+		return []string{err.Error(), "verify again"}
+	case c.Version == 0:
+		return []string{"the certificate file does not say what was compared: it is of an earlier build", "verify again"}
+	case c.Digest != was.Digest || c.LogMin != was.LogMin || c.LogEnd != was.LogEnd || !c.Time.Equal(was.Time) || c.From != m.state.From || c.To != m.state.To:
+		return []string{"the certificate file is not the one this state was saved with", "verify again"}
+	case c.Level == LevelCounts || !c.Level.valid():
+		return []string{fmt.Sprintf("the certificate is of level %q, which proves no unit", c.Level), "verify again"}
+	}
+	return nil
 }
 
 // lostSince lists queues of the source that hold less than they held when they were verified.
 func (v *verification) lostSince(src cq.Reader) *Findings {
 	lost := &Findings{}
-	old, err := readCertificate(v.m.dir.StateDir)
+	_, old, err := readCertificate(v.m.dir.StateDir)
 	if err != nil {
 		lost.Add(Finding{Code: CodeBadQueue, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
 		return lost
@@ -125,7 +187,7 @@ func (v *verification) lostSince(src cq.Reader) *Findings {
 }
 
 func (v *verification) changedQueues() []string {
-	old, err := readCertificate(v.m.dir.StateDir)
+	_, old, err := readCertificate(v.m.dir.StateDir)
 	if err != nil {
 		return []string{err.Error()}
 	}

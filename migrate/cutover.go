@@ -51,6 +51,9 @@ func (m *Migrator) Cutover(ctx context.Context, commit bool) (*CutoverResult, er
 	if !m.dir.found(m.state.To) {
 		return nil, &RefusedError{Step: "cutover", Reasons: []string{fmt.Sprintf("the %s side is gone", m.state.To)}}
 	}
+	if r := m.certified(); len(r) > 0 {
+		return nil, &RefusedError{Step: "cutover", Reasons: r}
+	}
 	v := &verification{m: m, step: "cutover", source: m.state.From, target: m.state.To}
 	now, err := v.run(ctx)
 	if err != nil {

@@ -9,8 +9,9 @@
 // supplies the store time and proves each unit (that a record of that queue starts there and has that size and those
 // tags). Rows go to the target in chunks, sorted by queue, and are durable before progress is recorded; max, min and
 // checkpoint rows are published only when the whole log has been joined. Verification then compares the two sides, every
-// queue and every unit, samples decoded records, and writes a certificate; cutover recomputes what the certificate says
-// and refuses when anything differs.
+// queue and every unit, samples decoded records, or all of them (Level), and writes a certificate; cutover recomputes what the
+// certificate says and refuses when anything differs. An audit holds every record against its slot on each side and
+// names all that is wrong; Repair writes it anew.
 //
 //	absent -> planned -> backfilling -> verifying -> verified -> cutover -> rolling-back -> rolled-back
 //	                          \-> diverged <-/
@@ -27,5 +28,5 @@
 // # Goroutines
 //
 // Backfill runs the scan in the caller's goroutine and one importer goroutine beside it; Verify runs one worker per
-// processor. Both join what they started before they return.
+// processor, and so does its audit. Both join what they started before they return. Repair runs in the caller's alone.
 package migrate

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/migrate/state"
 )
 
@@ -26,6 +27,20 @@ const (
 	CodeTornLog        Code = "torn-log"         // the log ends with bytes that are no record
 	CodeCorruptLog     Code = "corrupt-log"      // bytes that are no record lie between records
 	CodeBadQueue       Code = "bad-queue"        // a queue's files or rows contradict themselves
+)
+
+// What an audit names beside the codes above: each is about one side, which the log proves wrong.
+const (
+	CodeWrongPosition Code = "wrong-position" // the slot's unit points to another record than the one that has the slot, or to none
+	CodeExtraUnits    Code = "extra-units"    // units in slots that no record in the log has
+	CodeExtraQueue    Code = "extra-queue"    // a queue of which no unit leads to a record of it
+	CodeDirtyTail     Code = "dirty-tail"     // units behind the last one that a record has
+	CodeDirtyRows     Code = "dirty-rows"     // rows behind the end of a RocksDB queue: hidden, until a queue that grows comes to them
+	CodeHiddenUnits   Code = "hidden-units"   // units below the beginning that a RocksDB queue says it has
+	CodeShifted       Code = "shifted"        // from some slot on, the units stand beside the slots that the records and the other side have
+	CodeSlotTwice     Code = "slot-twice"     // the log has two records of a slot, and each side another one
+	CodeLowMax        Code = "low-max"        // the queue goes on at a lower slot than on the other side
+	CodeTimeSearch    Code = "time-search"    // the two sides answer a search by time differently
 )
 
 // Differences between the sides, found by verification.
@@ -51,6 +66,7 @@ const (
 	CodeFromLog      Code = "from-log"       // a unit taken from the log alone because the source ends before the log
 	CodeSideRemoved  Code = "side-removed"   // the side that was left at the cutover is not there any more
 	CodeKeptTarget   Code = "kept-in-target" // a light queue that only the target has (combineCQUseRocksdbForLmq)
+	CodeLostRecord   Code = "lost-record"    // a unit whose record the log has lost: it keeps the slot
 )
 
 // Finding is one disagreement, with all that is needed to look at it.
@@ -58,14 +74,27 @@ type Finding struct {
 	Code    Code   `json:"code"`
 	Topic   string `json:"topic,omitempty"`
 	QueueID int32  `json:"queueId"`
-	// QueueOffset is the slot, -1 when the finding is not about one slot.
+	// Side is the one that is wrong; empty where nothing tells, or where it is about both.
+	Side cq.Kind `json:"side,omitempty"`
+	// QueueOffset is the slot, or the first of several, -1 when the finding is not about one.
 	QueueOffset int64 `json:"queueOffset"`
+	// Slots is how many there are where they are more than one.
+	Slots int64 `json:"slots,omitempty"`
 	// PhyOffset is the place in the log, -1 when there is none.
 	PhyOffset int64 `json:"phyOffset"`
 	// Where names file and byte, or database and row, where the source holds the unit.
 	Where string `json:"where,omitempty"`
 	// Text is the whole finding in words.
 	Text string `json:"text"`
+	// Remedy is what a repair does about it, in words; empty where it leaves it alone.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// several says that the finding is about n slots.
+func (f *Finding) several(n int64) {
+	if n > 1 {
+		f.Slots = n
+	}
 }
 
 func (f Finding) String() string {
@@ -73,6 +102,9 @@ func (f Finding) String() string {
 	fmt.Fprintf(&b, "%s: ", f.Code)
 	if f.Topic != "" {
 		fmt.Fprintf(&b, "queue %s/%d: ", f.Topic, f.QueueID)
+	}
+	if f.Side != "" {
+		fmt.Fprintf(&b, "%s side: ", f.Side)
 	}
 	b.WriteString(f.Text)
 	if f.Where != "" {

@@ -94,6 +94,10 @@ type Options struct {
 	ChunkUnits int
 	// Samples is about how many records verification decodes over all queues, at least two for each; default 100,000.
 	Samples int
+	// Level is how much a verification compares; default LevelUnits.
+	Level Level
+	// OnFinding is told of each finding of a verification or repair as it is found, where the results hold only the first ones of each kind; nil: nobody is. From one goroutine at a time.
+	OnFinding func(Finding)
 	// Version of the tool, for the audit trail.
 	Version string
 	// Progress is told about long work; nil: nobody is.
@@ -137,6 +141,12 @@ func New(dir Directory, o Options) (*Migrator, error) {
 	}
 	if o.Samples <= 0 {
 		o.Samples = 100_000
+	}
+	if o.Level == "" {
+		o.Level = LevelUnits
+	}
+	if !o.Level.valid() {
+		return nil, fmt.Errorf("verify at level %q: the levels are %s", o.Level, LevelNames)
 	}
 	if o.Progress == nil {
 		o.Progress = noProgress{}

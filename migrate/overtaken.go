@@ -27,7 +27,7 @@ func (m *Migrator) verifyAfter(ctx context.Context) (*VerifyResult, error) {
 		res.Notices.Add(Finding{Code: CodeSideRemoved, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("the %s side is not there any more: only the %s side was compared, with the log", m.state.From, m.state.To)})
 		return res, nil
 	}
-	v := &verification{m: m, step: "verify", source: m.state.From, target: m.state.To, samples: m.opt.Samples, targetAhead: true, after: true}
+	v := &verification{m: m, step: "verify", source: m.state.From, target: m.state.To, samples: m.opt.Samples, targetAhead: true, after: true, level: m.opt.Level}
 	res, err := v.run(ctx)
 	if err != nil {
 		return nil, err

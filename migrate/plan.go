@@ -44,6 +44,8 @@ type Plan struct {
 	Findings Findings `json:"findings"`
 	// Warnings are about what happens after the cutover; they stop nothing.
 	Warnings []string `json:"warnings,omitempty"`
+	// States are those of RocketMQ's half-done ones in which the store was found.
+	States []PlanState `json:"states,omitempty"`
 }
 
 // Rough costs behind the estimates: measured by `make bench-migrate`, on the cautious side.
@@ -83,6 +85,9 @@ func (m *Migrator) Plan(ctx context.Context) (_ *Plan, err error) {
 		err := m.reading(p.To, func(s cq.Store) error { return m.planTarget(ctx, p, s) })
 		if err != nil {
 			return nil, unreadable(err, p.To)
+		}
+		if err := m.recognise(ctx, p); err != nil {
+			return nil, err
 		}
 	}
 	p.DiskNeeded = diskNeeded(p.To, p.Units, int64(p.Queues))

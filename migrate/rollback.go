@@ -76,7 +76,7 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 // hadLightQueues tells whether light queues were verified here: then the old side's having none does not mean that dispatch to
 // them was off.
 func (m *Migrator) hadLightQueues() (bool, error) {
-	queues, err := readCertificate(m.dir.StateDir)
+	_, queues, err := readCertificate(m.dir.StateDir)
 	if err != nil {
 		return false, err
 	}

@@ -63,7 +63,8 @@ func (f *fill) checkTarget(ctx context.Context, source cq.Reader) error {
 	case f.rollback:
 		advice = fmt.Sprintf("nothing was changed. If the %s side is right, repeat with --replace-target: it makes these queues of the %s side anew", f.from, f.to)
 	case advice == "":
-		advice = fmt.Sprintf("the %s side holds more than the %s side, so it is not plainly older; nothing was changed. If the %s side is right, repeat with --replace-target", f.to, f.from, f.from)
+		advice = fmt.Sprintf("the %s side holds more than the %s side, so it is not plainly older; nothing was changed. `migrate repair --dry-run` has the log say which side is wrong; if the %s side is right, repeat with --replace-target",
+			f.to, f.from, f.from)
 	}
 	return &DifferentError{Step: f.step, Findings: &found, Advice: advice}
 }

@@ -19,17 +19,20 @@ import (
 
 // VerifyResult says what a verification compared.
 type VerifyResult struct {
+	Level       Level         `json:"level"`
 	Queues      int           `json:"queues"`
-	Units       int64         `json:"units"`   // compared one by one
-	Samples     int64         `json:"samples"` // records decoded and compared
+	Units       int64         `json:"units"`    // compared one by one
+	Samples     int64         `json:"samples"`  // records decoded and compared
+	Searches    int64         `json:"searches"` // by time, answered by both sides
 	Fingerprint Fingerprint   `json:"fingerprint"`
 	Notices     Findings      `json:"notices"`
 	Elapsed     time.Duration `json:"elapsedNanos"`
 }
 
-// Verify compares the two sides: for every queue max, min, min physical offset and every unit in [min, max); and decodes
-// a sample of records (topic, queue id, queue offset, size, tags, store time). On success it writes the certificate
-// that Cutover asks for.
+// Verify compares the two sides, as far as Options.Level says: for every queue max, min, min physical offset and every unit in [min, max), and a sample of records, or all of them, decoded (topic,
+// queue id, queue offset, size, tags, store time). On success it writes the certificate that Cutover asks for; at LevelCounts, which proves too little, it only compares.
+//
+// What differs is held against the log, which says which side is wrong and how.
 //
 // After the cutover it only compares, and changes nothing: the target may have gone on past the source, as it does when
 // a broker writes RocksDB alone, where the log proves what was added; the source may not have.
@@ -45,7 +48,7 @@ func (m *Migrator) Verify(ctx context.Context) (*VerifyResult, error) {
 	if reasons := m.verifiable(); len(reasons) > 0 {
 		return nil, &RefusedError{Step: "verify", Reasons: reasons}
 	}
-	v := &verification{m: m, step: "verify", source: m.state.From, target: m.state.To, samples: m.opt.Samples}
+	v := &verification{m: m, step: "verify", source: m.state.From, target: m.state.To, samples: m.opt.Samples, level: m.opt.Level}
 	res, err := v.run(ctx)
 	var de *DifferentError
 	if errors.As(err, &de) {
@@ -55,11 +58,14 @@ func (m *Migrator) Verify(ctx context.Context) (*VerifyResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.writeCertificate(); err != nil {
+	if v.level == LevelCounts {
+		return res, nil
+	}
+	if err := v.writeCertificate(&res.Fingerprint); err != nil {
 		return nil, err
 	}
 	m.state.Verified = &res.Fingerprint
-	note := fmt.Sprintf("%d queues, %d units, %d records, digest %s", res.Queues, res.Units, res.Samples, res.Fingerprint.Digest)
+	note := fmt.Sprintf("level %s: %d queues, %d units, %d records, digest %s", res.Level, res.Queues, res.Units, res.Samples, res.Fingerprint.Digest)
 	return res, m.advance(EventVerified, note)
 }
 
@@ -87,6 +93,7 @@ type verification struct {
 	m              *Migrator
 	step           string
 	source, target cq.Kind
+	level          Level
 	samples        int  // records to decode over all queues; 0: none
 	targetAhead    bool // the target may go on past the source where the log proves it
 	after          bool // the migration is over: the log may have grown since
@@ -99,7 +106,10 @@ type verification struct {
 	found   Findings
 	notices Findings
 
-	units, sampled atomic.Int64
+	units, sampled, searches atomic.Int64
+	differing                atomic.Int64 // slots that were left to the audit
+
+	logEnd int64
 }
 
 // proof is what the certificate says of one queue.
@@ -122,6 +132,10 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 			fmt.Sprintf("the log ends at %d, the backfill covers it up to %d: run backfill again, it goes on from there", end, m.state.BackfilledTo),
 		}}
 	}
+	if v.level == "" {
+		v.level = LevelUnits
+	}
+	v.logEnd = end
 	if v.src, err = m.dir.OpenReader(v.source); err != nil {
 		return nil, err
 	}
@@ -137,8 +151,16 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 	if err := v.compareAll(ctx); err != nil {
 		return nil, err
 	}
+	if v.level.records() {
+		if err := v.auditAll(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if n := v.differing.Load(); n > 0 && v.found.Len() == 0 {
+		v.add(Finding{Code: CodeUnitDiffers, QueueOffset: -1, PhyOffset: -1, Slots: n, Text: fmt.Sprintf("%d slots differ, of which the log has no record that says which side is right", n)})
+	}
 	if v.found.Len() > 0 {
-		advice := fmt.Sprintf("reads stay with the %s side. If it is right, run backfill --restart; the log decides in doubt", v.source)
+		advice := fmt.Sprintf("reads stay with the %s side. `migrate repair --dry-run` lists what the log proves wrong on each side, and repair mends it", v.source)
 		switch {
 		case v.after:
 			advice = adviceOvertaken
@@ -152,7 +174,7 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 		SourceDispatchFrom: v.src.DispatchFrom(), TargetDispatchFrom: v.dst.DispatchFrom(), Time: m.now().UTC().Truncate(time.Millisecond),
 	}
 	return &VerifyResult{
-		Queues: fp.Queues, Units: fp.Units, Samples: v.sampled.Load(), Fingerprint: fp, Notices: v.notices, Elapsed: time.Since(start),
+		Level: v.level, Searches: v.searches.Load(), Queues: fp.Queues, Units: fp.Units, Samples: v.sampled.Load(), Fingerprint: fp, Notices: v.notices, Elapsed: time.Since(start),
 	}, nil
 }
 
@@ -192,7 +214,7 @@ func (v *verification) list() error {
 		}
 	}
 	slices.SortFunc(v.proofs, func(a, b proof) int { return a.key.Compare(b.key) })
-	if v.samples > 0 {
+	if v.samples > 0 && v.level != LevelCounts && !v.level.records() {
 		v.perQueue = max(v.samples/max(len(v.proofs), 1), 2)
 	}
 	return nil
@@ -227,9 +249,16 @@ func (v *verification) compareAll(ctx context.Context) error {
 
 func (v *verification) find(k cq.Key, f Finding) {
 	f.Topic, f.QueueID = k.Topic, k.QueueID
+	v.add(f)
+}
+
+func (v *verification) add(f Finding) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.found.Add(f)
+	if v.m.opt.OnFinding != nil {
+		v.m.opt.OnFinding(f)
+	}
 }
 
 func (v *verification) notice(k cq.Key, f Finding) {
@@ -256,7 +285,7 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	sq, _ := v.src.Queue(p.key)
 	sb, err := sq.Bounds()
 	if err != nil {
-		return w.bad(p, err)
+		return w.bad(p, v.source, err)
 	}
 	p.bounds = sb
 	dq, ok := v.dst.Queue(p.key)
@@ -268,7 +297,7 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	}
 	db, err := dq.Bounds()
 	if err != nil {
-		return w.bad(p, err)
+		return w.bad(p, v.target, err)
 	}
 	ahead := v.targetAhead && db.Max > sb.Max
 	if db.Max != sb.Max && !ahead {
@@ -281,8 +310,16 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	if db.MinPhyOffset != sb.MinPhyOffset && (!ahead || !sb.Empty()) {
 		v.find(p.key, Finding{Code: CodeMinPhyDiffer, QueueOffset: sb.Min, PhyOffset: sb.MinPhyOffset, Text: fmt.Sprintf("min physical offset %d on the %s side, %d on the %s side", sb.MinPhyOffset, v.source, db.MinPhyOffset, v.target)})
 	}
+	if v.level == LevelCounts {
+		return nil
+	}
 	if err := w.units(ctx, p, sq, dq, min(sb.Max, db.Max)); err != nil {
 		return err
+	}
+	if v.level.times() && !ahead {
+		if err := w.times(p.key, sq, dq, sb, db); err != nil {
+			return err
+		}
 	}
 	if ahead {
 		p.bounds = db
@@ -300,59 +337,88 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 }
 
 // bad turns a queue that contradicts itself into a finding; other errors pass.
-func (w *comparer) bad(p *proof, err error) error {
+func (w *comparer) bad(p *proof, side cq.Kind, err error) error {
 	if !errors.Is(err, cq.ErrCorrupt) {
 		return err
 	}
-	w.v.find(p.key, badQueue(p.key, err))
+	if !w.v.level.records() { // the audit names it
+		f := badQueue(p.key, err)
+		f.Side = side
+		w.v.find(p.key, f)
+	}
 	return nil
 }
 
 // units compares [min, end) slot by slot and leaves the checksum over the 20-byte form of the source's units in p.
 func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, end int64) error {
 	v := w.v
-	differences := 0
-	for slot := p.bounds.Min; slot < end && differences < maxDetailed; {
+	different := int64(0)
+	for slot := p.bounds.Min; slot < end; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := sq.Read(slot, w.a[:min(int64(len(w.a)), end-slot)])
+		want := min(int64(len(w.a)), end-slot)
+		n, err := readUnits(sq, slot, w.a[:want])
 		if err != nil {
-			return w.bad(p, err)
+			return err
 		}
-		if n == 0 {
-			v.find(p.key, Finding{Code: CodeHole, QueueOffset: slot, PhyOffset: -1, Text: fmt.Sprintf("slot %d holds no unit on the %s side", slot, v.source), Where: sq.Where(slot)})
-			return nil
-		}
-		for got := 0; got < n; {
-			k, err := dq.Read(slot+int64(got), w.b[got:n])
+		if n == 0 { // no unit on this side: the slot counts by itself
+			k, err := readUnits(dq, slot, w.b[:1])
 			if err != nil {
-				return w.bad(p, err)
+				return err
+			}
+			if different++; different <= maxDetailed {
+				if err := w.differ(p.key, slot, sq, dq, nil, w.b[:k]); err != nil {
+					return err
+				}
+			}
+			slot++
+			continue
+		}
+		p.crc = crcUnits(p.crc, w.a[:n])
+		for got := 0; got < n; {
+			k, err := readUnits(dq, slot+int64(got), w.b[got:n])
+			if err != nil {
+				return err
 			}
 			if k == 0 {
-				s := slot + int64(got)
-				v.find(p.key, Finding{Code: CodeHole, QueueOffset: s, PhyOffset: w.a[got].PhyOffset, Text: fmt.Sprintf("slot %d holds no unit on the %s side", s, v.target), Where: dq.Where(s)})
-				return nil
+				w.b[got], k = cq.Unit{}, 1 // no unit has size 0
 			}
 			got += k
 		}
-		p.crc = crcUnits(p.crc, w.a[:n])
 		for i := range n {
-			if !sameUnit(&w.a[i], &w.b[i]) {
-				s := slot + int64(i)
-				v.find(p.key, Finding{
-					Code: CodeUnitDiffers, QueueOffset: s, PhyOffset: w.a[i].PhyOffset, Where: dq.Where(s),
-					Text: fmt.Sprintf("slot %d: %s on the %s side, %s on the %s side", s, unitText(w.a[i]), v.source, unitText(w.b[i]), v.target),
-				})
-				if differences++; differences >= maxDetailed {
-					break
-				}
+			if sameUnit(&w.a[i], &w.b[i]) {
+				continue
+			}
+			if different++; different > maxDetailed {
+				continue
+			}
+			other := w.b[i : i+1]
+			if other[0].Size == 0 {
+				other = nil
+			}
+			if err := w.differ(p.key, slot+int64(i), sq, dq, w.a[i:i+1], other); err != nil {
+				return err
 			}
 		}
 		slot += int64(n)
 		v.units.Add(int64(n))
 	}
+	if v.level.records() {
+		v.differing.Add(different)
+	} else if more := different - maxDetailed; more > 0 {
+		v.find(p.key, Finding{Code: CodeUnitDiffers, QueueOffset: -1, PhyOffset: -1, Slots: more, Text: fmt.Sprintf("%d more slots differ", more)})
+	}
 	return nil
+}
+
+// readUnits reads units; what can be no unit counts as none.
+func readUnits(q cq.Queue, slot int64, dst []cq.Unit) (int, error) {
+	n, err := q.Read(slot, dst)
+	if impossibleUnit(err) {
+		return 0, nil
+	}
+	return n, err
 }
 
 // sameUnit compares what both sides store. An ext address counts as equal to whatever the other side resolved it to: the
@@ -368,6 +434,9 @@ func sameUnit(a, b *cq.Unit) bool {
 }
 
 func unitText(u cq.Unit) string {
+	if u.StoreTimestampMs != cq.NoTimestamp {
+		return fmt.Sprintf("(record %d size %d tags %d time %d)", u.PhyOffset, u.Size, u.TagsCode, u.StoreTimestampMs)
+	}
 	return fmt.Sprintf("(record %d size %d tags %d)", u.PhyOffset, u.Size, u.TagsCode)
 }
 
@@ -398,7 +467,7 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	}
 	b, err := q.Bounds()
 	if err != nil {
-		return w.bad(p, err)
+		return w.bad(p, v.target, err)
 	}
 	p.bounds = b
 	light := p.key.IsLMQ() && v.target == cq.KindRocks
@@ -406,7 +475,10 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 		v.find(p.key, queueFinding(CodeOnlyInTarget, p.key, fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)))
 		return nil
 	}
-	if err := w.units(ctx, p, q, q, b.Max); err != nil {
+	if v.level == LevelCounts {
+		return nil
+	}
+	if err := w.units(ctx, p, q, q, b.Max); err != nil || v.level.records() {
 		return err
 	}
 	return w.againstLog(ctx, p.key, q, b.Min, b.Max, 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -33,26 +34,62 @@ func migrateCommand() *cli.Command {
 		}
 	}
 	source, write := sourceFlags(), writeFlags()
+	level := []cli.Flag{levelFlag(), findingsFlag()}
 	yes := &cli.BoolFlag{Name: "yes", Usage: "do it; without this the step only checks and says what it would do"}
 	return &cli.Command{
 		Name: "migrate", Usage: "move a stopped store's consume queues between files and RocksDB", Description: migrateHelp,
 		Subcommands: []*cli.Command{
 			step("run", "plan, backfill, verify and, with --yes, cut over",
 				"Does the whole migration. Without --yes it stops after the verification and leaves reads where they are.",
-				append(append(source, write...), &cli.BoolFlag{Name: "yes", Usage: "cut over when verified; without this reads stay where they are"}), (*migration).runAll),
+				slices.Concat(source, write, level, []cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "cut over when verified; without this reads stay where they are"}}), (*migration).runAll),
 			step("plan", "say what is there, how much, how long it takes and which space it needs", "Writes nothing.", source, (*migration).plan),
 			step("backfill", "fill the target from the log and the source queues",
 				"One sequential pass over the log. A killed backfill goes on where it stopped.", append(source, write...), (*migration).backfill),
-			step("verify", "compare both sides, every queue and every unit, and decode sampled records",
-				"Writes the certificate that cutover asks for. After a cutover it writes nothing.", append(source, missingFlag()), (*migration).verify),
+			step("verify", "compare both sides, as far as --level says: by default every queue and every unit, and sampled records", verifyHelp,
+				slices.Concat(source, []cli.Flag{missingFlag()}, level), (*migration).verify),
 			step("cutover", "give reads to the target",
 				"Refused unless verified and nothing changed since: both sides are read again in full.", append(source, yes), (*migration).cutover),
 			step("rollback", "give reads back to the side the migration came from",
 				"First brings that side up to the end of the log, then compares both sides in full. The only step that writes the side a\nmigration came from.",
 				append(append(source, missingFlag(), replaceFlag("make queues of the old side anew that disagree with the other side, or drop them where it holds none"),
 					&cli.BoolFlag{Name: "from-log", Usage: "do without the side reads belong to (it is damaged or lost): take what the old side lacks from the log alone"}), yes), (*migration).rollback),
+			step("repair", "rewrite what the log proves wrong, on either side", repairHelp, slices.Concat(source, []cli.Flag{missingFlag(), findingsFlag()}, repairFlags()), (*migration).repair),
 			step("status", "say where the migration stands and who did what", "Takes no lock and writes nothing.", nil, (*migration).status),
 		},
+	}
+}
+
+const verifyHelp = `The levels, each of which takes in the one before it:
+
+   counts    max, min and min physical offset of every queue; writes no certificate
+   units     every unit of both sides, and about --samples records of the log
+   records   every record of the log against every slot of both sides
+   time      as units, and both sides search by time
+   all       records and time
+
+Of each difference the log says which side is wrong, and how. Writes the certificate that cutover asks for. After a cutover it
+writes nothing.`
+
+const repairHelp = `Reads the whole log, holds each record against its slot on both sides, and rewrites what is wrong: nothing else is touched. A slot gets
+the unit of the record that has it. Units that no record has, behind the end of a queue, are cut off. Everything is named in
+tandemmq/repair.jsonl before it is changed. --dry-run lists it and writes nothing. A repair that was killed is repeated.
+
+Exit code 0: all is right now. 3: with --dry-run, something is wrong; without it, something is left that the log does not decide.`
+
+func levelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "level", Value: string(migrate.LevelUnits), Usage: "how much is compared: `LEVEL` " + migrate.LevelNames}
+}
+
+func findingsFlag() cli.Flag {
+	return &cli.StringFlag{Name: "findings", Usage: "write every finding to `FILE`, one JSON object a line; without it the first of each kind are shown"}
+}
+
+func repairFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "dry-run", Usage: "only list what is wrong and what would be done"},
+		&cli.StringFlag{Name: "side", Usage: "`SIDE` to repair: file, rocks or both; by default both, and after a cutover the one that reads belong to"},
+		&cli.BoolFlag{Name: "renumber", Usage: "write queues that are shifted as the log numbers them: consumers know them by other numbers"},
+		&cli.BoolFlag{Name: "accept-loss", Usage: "cut off units behind the end of the log; their offsets are given again"},
 	}
 }
 
@@ -71,7 +108,7 @@ func sourceFlags() []cli.Flag {
 		&cli.Int64Flag{Name: "cq-file-size", Value: 6_000_000, Usage: "`BYTES` of a consume queue file where no existing file tells (mappedFileSizeConsumeQueue)"},
 		&cli.StringFlag{Name: "conf", Usage: "`FILE` of the broker (broker.conf): the options of RocksDB by their names, as the store takes them (rocksdbCompressionType and others)"},
 		&cli.BoolFlag{Name: "accept-torn-tail", Usage: "take bytes after the last record that are no record as the end of the log"},
-		&cli.IntFlag{Name: "samples", Value: 100_000, Usage: "about how many records (`N`) the verification decodes, at least two for each queue"},
+		&cli.IntFlag{Name: "samples", Aliases: []string{"sample"}, Value: 100_000, Usage: "about how many records (`N`) the verification decodes, at least two for each queue"},
 	}
 }
 
@@ -152,6 +189,40 @@ func (r *migration) verify() error {
 	}
 	return r.report(v, func(w io.Writer) { printVerify(w, v) })
 }
+
+func (r *migration) repair() error {
+	o := migrate.RepairOptions{Renumber: r.c.Bool("renumber"), AcceptLoss: r.c.Bool("accept-loss")}
+	switch side := r.c.String("side"); side {
+	case "":
+	case "both":
+		o.Sides = []cq.Kind{cq.KindFile, cq.KindRocks}
+	case string(cq.KindFile), string(cq.KindRocks):
+		o.Sides = []cq.Kind{cq.Kind(side)}
+	default:
+		return usageError("--side %q: use file, rocks or both", side)
+	}
+	res, err := r.m.Repair(r.ctx, o, !r.c.Bool("dry-run"))
+	if res == nil {
+		return err
+	}
+	if rerr := r.report(res, func(w io.Writer) { printRepair(w, res) }); rerr != nil {
+		return rerr
+	}
+	if n := res.Findings.Len(); err == nil && res.DryRun && n > 0 {
+		return &toMendError{n}
+	}
+	return err
+}
+
+// toMendError tells that a dry run found something. What, has been printed.
+type toMendError struct{ n int64 }
+
+func (e *toMendError) Error() string {
+	return fmt.Sprintf("%s findings; nothing was changed, and without --dry-run they are mended", thousands(e.n))
+}
+
+// ExitCode is 3: compared and found different.
+func (e *toMendError) ExitCode() int { return 3 }
 
 func (r *migration) cutover() error {
 	res, err := r.m.Cutover(r.ctx, r.yes)

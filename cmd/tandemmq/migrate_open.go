@@ -57,7 +57,13 @@ func withMigration(c *cli.Context, step string, run func(*migration) error) (err
 	if err := sourceOptions(c, &o); err != nil {
 		return err
 	}
-	lock, err := lockFor(step, l.Root)
+	findings, err := openFindings(c.String("findings"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, findings.close()) }()
+	o.OnFinding = findings.add
+	lock, err := lockFor(c, step, l.Root)
 	if err != nil {
 		return err
 	}
@@ -99,8 +105,8 @@ func errorJSON(err error) errorReport {
 }
 
 // lockFor takes the store's lock: shared for a step that writes nothing.
-func lockFor(step, root string) (*store.Lock, error) {
-	if step == "plan" {
+func lockFor(c *cli.Context, step, root string) (*store.Lock, error) {
+	if step == "plan" || step == "repair" && c.Bool("dry-run") {
 		return store.LockShared(root)
 	}
 	return store.LockExclusive(root)
@@ -119,6 +125,9 @@ func sourceOptions(c *cli.Context, o *migrate.Options) error {
 	}
 	o.AcceptTornTail, o.ReplaceTarget, o.Restart = c.Bool("accept-torn-tail"), c.Bool("replace-target"), c.Bool("restart")
 	o.FromLog = c.Bool("from-log")
+	if o.Level = migrate.Level(c.String("level")); o.Level != "" && !slices.Contains(strings.Split(migrate.LevelNames, ", "), string(o.Level)) {
+		return usageError("--level %q: use one of %s", o.Level, migrate.LevelNames)
+	}
 	o.Samples, o.ChunkUnits = c.Int("samples"), c.Int("chunk-units")
 	if c.IsSet("samples") && o.Samples < 1 {
 		return usageError("--samples %d: use 1 or more", o.Samples)

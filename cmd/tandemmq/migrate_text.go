@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -39,6 +40,17 @@ func printPlan(w io.Writer, p *migrate.Plan) {
 		{"migration so far", string(p.Phase)},
 	}
 	table(w, rows...)
+	for _, s := range p.States {
+		fmt.Fprintf(w, "  recognised: %s", s.Text)
+		if len(s.Examples) > 0 {
+			fmt.Fprintf(w, " (%s", strings.Join(s.Examples, ", "))
+			if s.Queues > len(s.Examples) {
+				fmt.Fprint(w, ", ...")
+			}
+			fmt.Fprint(w, ")")
+		}
+		fmt.Fprintln(w)
+	}
 	for _, t := range p.Warnings {
 		fmt.Fprintf(w, "  warning: %s\n", t)
 	}
@@ -79,9 +91,35 @@ func printBackfill(w io.Writer, b *migrate.BackfillResult) {
 }
 
 func printVerify(w io.Writer, v *migrate.VerifyResult) {
-	fmt.Fprintf(w, "Verify: equal. %s queues and %s units compared one by one, %s records decoded, in %s\n  digest %s\n",
-		thousands(int64(v.Queues)), thousands(v.Units), thousands(v.Samples), round(v.Elapsed), v.Fingerprint.Digest)
+	switch v.Level {
+	case migrate.LevelCounts:
+		fmt.Fprintf(w, "Verify: max, min and min physical offset of %s queues are equal, in %s. That proves no unit: cutover asks for more\n", thousands(int64(v.Queues)), round(v.Elapsed))
+	default:
+		fmt.Fprintf(w, "Verify: equal. %s queues and %s units compared one by one, %s records decoded", thousands(int64(v.Queues)), thousands(v.Units), thousands(v.Samples))
+		if v.Searches > 0 {
+			fmt.Fprintf(w, ", %s searches by time", thousands(v.Searches))
+		}
+		fmt.Fprintf(w, ", in %s\n  digest %s\n", round(v.Elapsed), v.Fingerprint.Digest)
+	}
 	printFindings(w, "  kept as they are", &v.Notices)
+}
+
+func printRepair(w io.Writer, r *migrate.RepairResult) {
+	sides := make([]string, 0, len(r.Sides))
+	for _, s := range r.Sides {
+		sides = append(sides, string(s))
+	}
+	fmt.Fprintf(w, "Repair: %s queues held against %s records of the log (%s), in %s\n", thousands(int64(r.Queues)), thousands(r.Records), strings.Join(sides, " and "), round(r.Elapsed))
+	printFindings(w, "  wrong", &r.Findings)
+	printFindings(w, "  kept as they are", &r.Notices)
+	switch {
+	case r.Findings.Len() == 0:
+		fmt.Fprintln(w, "  nothing to do: each slot has the unit of its record")
+	case r.DryRun:
+		fmt.Fprintln(w, "  nothing was changed")
+	default:
+		fmt.Fprintf(w, "  %s slots written, %s queues cut, %s removed\n", thousands(r.Slots), thousands(int64(r.Cut)), thousands(int64(r.Dropped)))
+	}
 }
 
 func printCutover(w io.Writer, what string, r *migrate.CutoverResult, root string) {

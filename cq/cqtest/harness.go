@@ -55,6 +55,7 @@ func Run(t *testing.T, h Harness) {
 		{"Truncate", truncateCases},
 		{"Import", importCases},
 		{"Skip", skipCases},
+		{"Trim", trimCases},
 		{"Closed", closedCases},
 		{"ReadOnly", readOnlyCases},
 		{"Concurrent", concurrentCases},

@@ -150,15 +150,15 @@ func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 	if st := &q.state; from < 0 || from >= st.max {
 		return 0, &cq.RangeError{Key: q.key, Want: from, Min: st.min, Max: st.max}
 	}
-	n, exts, err := q.readRLocked(from, dst)
+	n, exts, err := q.readRLocked(from, dst, q.state.max)
 	if exts && err == nil {
 		err = q.resolveRLocked(dst[:n])
 	}
 	return n, err
 }
 
-// readRLocked copies stored units from slot from < max on. exts tells that some tags codes are addresses.
-func (q *queue) readRLocked(from int64, dst []cq.Unit) (n int, exts bool, err error) {
+// readRLocked copies stored units from slot from on, end exclusive. exts tells that some tags codes are addresses.
+func (q *queue) readRLocked(from int64, dst []cq.Unit, end int64) (n int, exts bool, err error) {
 	f, ok := q.files.Find(from * unitBytes)
 	if !ok || len(dst) == 0 {
 		return 0, false, nil // below the first file
@@ -170,8 +170,8 @@ func (q *queue) readRLocked(from int64, dst []cq.Unit) (n int, exts bool, err er
 	}
 	defer f.Release()
 	at := from*unitBytes - f.From()
-	limit := min(int64(len(dst)), q.state.max-from, (f.Size()-at)/unitBytes)
-	if off, n := readahead(at, limit*unitBytes, min(f.Size(), q.state.max*unitBytes-f.From())); n > 0 {
+	limit := min(int64(len(dst)), end-from, (f.Size()-at)/unitBytes)
+	if off, n := readahead(at, limit*unitBytes, min(f.Size(), end*unitBytes-f.From())); n > 0 {
 		_ = f.Advise(off, n, mmap.WillNeed) // it is only advice
 	}
 	err = mmap.GuardFault(func() error {

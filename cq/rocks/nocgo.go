@@ -15,6 +15,7 @@ var (
 	_ cq.Importer    = (*Store)(nil)
 	_ cq.Expirer     = (*Store)(nil)
 	_ cq.Skipper     = (*Store)(nil)
+	_ cq.Trimmer     = (*Store)(nil)
 	_ cq.NameChecker = (*Store)(nil)
 )
 
@@ -113,3 +114,9 @@ func (*Store) CleanDirty(context.Context, func(string) bool) (int, error) {
 
 // Close does nothing.
 func (*Store) Close() error { return nil }
+
+// TrimQueue answers cq.ErrNoRocksDB.
+func (*Store) TrimQueue(context.Context, cq.Key, int64) error { return cq.ErrNoRocksDB }
+
+// UnitFrom answers cq.ErrNoRocksDB.
+func (*Store) UnitFrom(cq.Key, int64) (int64, error) { return -1, cq.ErrNoRocksDB }

@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/tests/golden"
 )
 
@@ -175,7 +180,60 @@ func TestCutoverRefused(t *testing.T) {
 		dir := sample(t)
 		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
 		poke(t, segment(t, queueDir(t, dir, 1, 1), 2), 12, []byte{0, 0, 0, 0, 9, 9, 9, 9})
-		refused(t, dir, 3, "unit-differs", "slot 200", "consumequeue_rocksdb")
+		refused(t, dir, 3, "wrong-tags: queue sample_1/1: file side: slot 200", "consumequeue/sample_1/1/00000000000000004000+0")
+	})
+	t.Run("a queue came", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		from := queueDir(t, dir, 1, 1)
+		require.NoError(t, os.CopyFS(filepath.Join(filepath.Dir(from), "7"), os.DirFS(from)))
+		refused(t, dir, 3, "only-in-source", "sample_1/7")
+	})
+	t.Run("a queue grew", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		from := queueDir(t, dir, 1, 1)
+		last := segment(t, from, segments(t, from)-1)
+		b, err := os.ReadFile(last)
+		require.NoError(t, err)
+		end := bytes.Index(b, make([]byte, 20)) / 20 * 20
+		poke(t, last, int64(end), b[:20])
+		refused(t, dir, 3, "max-differs: queue sample_1/1")
+	})
+	t.Run("both sides of a queue went", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		require.NoError(t, os.RemoveAll(queueDir(t, dir, 1, 1)))
+		r, err := rocks.Open(filepath.Join(dir, "consumequeue_rocksdb"), rocks.Options{})
+		require.NoError(t, err)
+		require.NoError(t, r.DropQueue(t.Context(), cq.Key{Topic: "sample_1", QueueID: 1}))
+		require.NoError(t, r.Flush(t.Context()))
+		require.NoError(t, r.Close())
+		refused(t, dir, 1, "the number of queues was 6 when verified and is 5 now", "queue sample_1/1 is gone")
+	})
+	certificate := func(t *testing.T, change func(lines []string) []string) string {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		path := filepath.Join(dir, "tandemmq", "certificate.jsonl")
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		lines := change(strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n"))
+		require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600))
+		return dir
+	}
+	t.Run("the certificate lacks a queue", func(t *testing.T) {
+		dir := certificate(t, func(l []string) []string { return l[:len(l)-1] })
+		refused(t, dir, 1, "certificate.jsonl", "it was changed", "verify again")
+	})
+	t.Run("the certificate is of an earlier build", func(t *testing.T) {
+		dir := certificate(t, func(l []string) []string { return l[1:] })
+		refused(t, dir, 1, "does not say what was compared", "verify again")
+	})
+	t.Run("the certificate went", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+		require.NoError(t, os.Remove(filepath.Join(dir, "tandemmq", "certificate.jsonl")))
+		refused(t, dir, 1, "certificate.jsonl", "verify again")
 	})
 	t.Run("a queue went", func(t *testing.T) {
 		dir := sample(t)
@@ -253,6 +311,77 @@ func TestSourceWrittenBeforeCutover(t *testing.T) {
 	require.Equal(t, dump(t, dir, "file"), dump(t, dir, "rocks"))
 }
 
+// What each level compares, and what it leaves to the next.
+func TestVerifyLevels(t *testing.T) {
+	dir := sample(t)
+	tandemmq.MustRun(t, "migrate", "backfill", "--store", dir)
+	certificate := filepath.Join(dir, "tandemmq", "certificate.jsonl")
+	r := tandemmq.MustRun(t, "migrate", "verify", "--store", dir, "--level", "counts")
+	require.Contains(t, r.Stdout, "of 6 queues are equal")
+	require.NoFileExists(t, certificate)
+	require.Equal(t, "verifying", phase(t, dir))
+	for _, tc := range []struct {
+		level    string
+		samples  int64
+		searches int64
+	}{{"units", 3000, 0}, {"records", 3000, 0}, {"time", 3000, 180}, {"all", 3000, 180}} {
+		var v migrate.VerifyResult
+		require.NoError(t, json.Unmarshal([]byte(tandemmq.MustRun(t, "migrate", "verify", "--store", dir, "--level", tc.level, "--json").Stdout), &v))
+		require.EqualValues(t, tc.level, v.Level)
+		require.EqualValues(t, 3000, v.Units)
+		require.Equal(t, tc.samples, v.Samples, tc.level)
+		require.Equal(t, tc.searches, v.Searches, tc.level)
+		b, err := os.ReadFile(certificate)
+		require.NoError(t, err)
+		var c migrate.Certificate
+		first, _, _ := strings.Cut(string(b), "\n")
+		require.NoError(t, json.Unmarshal([]byte(first), &c))
+		require.Equal(t, migrate.Certificate{
+			Version: 1, From: "file", To: "rocks", Level: v.Level, Samples: v.Samples, Actor: c.Actor, Fingerprint: v.Fingerprint,
+		}, c)
+		require.NotEmpty(t, c.Actor)
+	}
+	require.Equal(t, 2, tandemmq.Run(t, "migrate", "verify", "--store", dir, "--level", "most").Code)
+
+	key, slot := cq.Key{Topic: "sample_1", QueueID: 1}, int64(0)
+	change := func(do func(u *cq.Unit)) {
+		s, err := rocks.Open(filepath.Join(dir, "consumequeue_rocksdb"), rocks.Options{})
+		require.NoError(t, err)
+		q, _ := s.Queue(key)
+		b, err := q.Bounds()
+		require.NoError(t, err)
+		slot = (b.Max - 1) / 4 // its time is searched for, and its record is not sampled
+		var u [1]cq.Unit
+		_, err = q.Read(slot, u[:])
+		require.NoError(t, err)
+		do(&u[0])
+		require.NoError(t, s.Import(t.Context(), []cq.Run{{Key: key, From: slot, Units: u[:]}}))
+		require.NoError(t, s.Close())
+	}
+	verdict := func(level string) (code int, out string) {
+		r := tandemmq.Run(t, "migrate", "verify", "--store", dir, "--level", level, "--samples", "1")
+		return r.Code, r.Stderr
+	}
+	change(func(u *cq.Unit) { u.StoreTimestampMs -= 100 }) // files keep no times to compare with
+	for level, want := range map[string]string{
+		"counts": "", "units": "", "time": "time-search: queue sample_1/1",
+		"records": fmt.Sprintf("wrong-time: queue sample_1/1: rocks side: slot %d", slot), "all": fmt.Sprintf("wrong-time: queue sample_1/1: rocks side: slot %d", slot),
+	} {
+		code, out := verdict(level)
+		if want == "" {
+			require.Zero(t, code, level)
+			continue
+		}
+		require.Equal(t, 3, code, level)
+		require.Contains(t, out, want)
+	}
+	change(func(u *cq.Unit) { u.StoreTimestampMs += 100; u.TagsCode++ })
+	for level, want := range map[string]int{"counts": 0, "units": 3} {
+		code, out := verdict(level)
+		require.Equal(t, want, code, out)
+	}
+}
+
 // A damaged target is found by verify, exit code 3, and mended by a new backfill.
 func TestVerifyFindsDifference(t *testing.T) {
 	dir := sample(t)
@@ -268,7 +397,7 @@ func TestVerifyFindsDifference(t *testing.T) {
 	poke(t, path, 8, []byte{0, 0, 0, 99})
 	r := tandemmq.Run(t, "migrate", "verify", "--store", dir)
 	require.Equal(t, 3, r.Code, r.Stderr)
-	require.Contains(t, r.Stderr, "unit-differs")
+	require.Contains(t, r.Stderr, "wrong-size: queue sample_0/0: file side: slot 300")
 	require.Equal(t, "diverged", phase(t, dir))
 	require.Equal(t, 1, tandemmq.Run(t, "migrate", "cutover", "--store", dir, "--yes").Code)
 

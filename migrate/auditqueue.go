@@ -1,0 +1,479 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/message"
+)
+
+// auditQueue is a queue on its sides.
+type auditQueue struct {
+	key   cq.Key
+	id    int
+	sides [2]auditSide
+}
+
+// auditSide is what an audit knows of a queue on one side.
+type auditSide struct {
+	q      cq.Queue     // nil: the side has no such queue
+	bad    error        // what contradicts itself; bounds are then as far as is known
+	stored storedReader // of a bad queue: reads it all the same
+	bounds cq.Bounds
+
+	buf  []cq.Unit // read ahead
+	from int64     // slot of buf[0]
+
+	// shift is by how much the slots of records lie above those of their units from here on (F1); shifted counts the units behind it.
+	shift, shifted int64
+	// met is the slot behind the last one that a record has.
+	met int64
+	// firstSlot to lastSlot are right, or will be: those that a record was met in. lastSlot is -1 before the first one.
+	firstSlot, firstPhy, lastSlot, lastPhy int64
+	mended                                 bool // some slot is not as it was
+	cut                                    int64
+	cutting                                bool // everything from slot cut on goes
+	gone                                   bool // the whole queue goes
+	open                                   bool // nothing tells where it ends
+	raise                                  int64
+
+	ends *provenEnds // nil: not looked for
+	run  run         // of slots that lack the same, not reported yet
+}
+
+// run is a stretch of slots with one thing wrong.
+type run struct {
+	code     Code
+	from, to int64
+	phy      int64
+}
+
+// there is what a look at one side tells.
+type there int
+
+const (
+	thereExempt there = iota // the side does not have such queues
+	thereRight               // the record's unit
+	thereWrong               // something else, or nothing, and the record's unit belongs there
+	thereTaken               // the unit of another record that has the slot as well
+	thereOld                 // the queue holds no unit of the record and should not: it was made anew since, or is shifted
+)
+
+// look is one side's answer.
+type look struct {
+	is   there
+	code Code // what is wrong
+	at   int64
+	u    cq.Unit
+	has  bool
+}
+
+// meet holds a record that has a slot against what each side has there.
+func (a *audit) meet(q *auditQueue, r *message.Record, slot int64) error {
+	var looks [2]look
+	count := [thereOld + 1]int{}
+	for i := range a.sides {
+		var err error
+		if looks[i], err = a.look(q, i, r, slot); err != nil {
+			return err
+		}
+		count[looks[i].is]++
+	}
+	want := unitOf(r)
+	switch {
+	case count[thereTaken] > 0 && count[thereRight] > 0:
+		return a.twice(q, slot, want, looks)
+	case count[thereTaken] > 0 || count[thereOld] > 0 && count[thereRight] == 0:
+		a.notice(Finding{
+			Code: CodeSlotTaken, Topic: q.key.Topic, QueueID: q.key.QueueID, QueueOffset: slot, PhyOffset: r.PhyOffset,
+			Text: fmt.Sprintf("the record at %d numbers itself %d but has no unit; the queue's numbering is kept", r.PhyOffset, slot),
+		})
+		return nil
+	}
+	for i := range a.sides {
+		switch l := &looks[i]; l.is {
+		case thereRight:
+			q.sides[i].hold(l.at, r.PhyOffset)
+		case thereWrong:
+			if err := a.wrong(q, i, l, want); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hold notes that a slot holds the unit of a record, or will.
+func (s *auditSide) hold(at, phy int64) {
+	if s.lastSlot < 0 || at < s.firstSlot {
+		s.firstSlot, s.firstPhy = at, phy
+	}
+	if at >= s.lastSlot {
+		s.lastSlot, s.lastPhy = at, phy
+	}
+	s.met = max(s.met, at+1)
+	if s.shift != 0 {
+		s.shifted++
+	}
+}
+
+// wrong reports a slot and has it mended.
+func (a *audit) wrong(q *auditQueue, side int, l *look, want cq.Unit) error {
+	s := &q.sides[side]
+	if s.shift != 0 && !l.has {
+		return nil // of a queue that is shifted nothing is made
+	}
+	if l.code == CodeMissingUnits || l.code == CodeMissingQueue || l.code == CodeHole || l.code == CodeHiddenUnits {
+		if r := &s.run; r.code == l.code && r.to == l.at {
+			r.to++
+		} else {
+			a.flush(q, side)
+			*r = run{l.code, l.at, l.at + 1, want.PhyOffset}
+		}
+	} else {
+		a.flush(q, side)
+		f := a.finding(q, side, l.code, l.at, want.PhyOffset, fmt.Sprintf("slot %d has %s, and its record is %s", l.at, unitText(l.u), unitText(want)))
+		f.Remedy = remedyRewrite
+		a.report(f)
+	}
+	s.hold(l.at, want.PhyOffset)
+	s.mended = true
+	return a.mend(q, side, l.at, want)
+}
+
+func (a *audit) finding(q *auditQueue, side int, code Code, slot, phy int64, text string) Finding {
+	f := Finding{Code: code, Topic: q.key.Topic, QueueID: q.key.QueueID, Side: a.sides[side].Kind(), QueueOffset: slot, PhyOffset: phy, Text: text}
+	if s := &q.sides[side]; s.q != nil && slot >= 0 {
+		f.Where = s.q.Where(slot)
+	}
+	return f
+}
+
+// flush reports the run of slots that has ended.
+func (a *audit) flush(q *auditQueue, side int) {
+	s := &q.sides[side]
+	r := s.run
+	if s.run = (run{}); r.code == "" {
+		return
+	}
+	what := map[Code]string{
+		CodeMissingQueue: "has no such queue, and the log has records of it",
+		CodeMissingUnits: fmt.Sprintf("has no units for records of the log: it runs from %d to %d", s.bounds.Min, s.bounds.Max),
+		CodeHole:         fmt.Sprintf("has no units inside the queue, which runs from %d to %d", s.bounds.Min, s.bounds.Max),
+		CodeHiddenUnits:  fmt.Sprintf("has units that its beginning, %d, hides", s.bounds.Min),
+	}[r.code]
+	f := a.finding(q, side, r.code, r.from, r.phy, fmt.Sprintf("%s: it %s", slotsText(r.from, r.to), what))
+	f.several(r.to - r.from)
+	f.Remedy = remedyRewrite
+	a.report(f)
+}
+
+func slotsText(from, to int64) string {
+	if to == from+1 {
+		return fmt.Sprintf("slot %d", from)
+	}
+	return fmt.Sprintf("slots %d to %d", from, to-1)
+}
+
+// twice deals with a slot of which the log has two records and each side another one.
+func (a *audit) twice(q *auditQueue, slot int64, want cq.Unit, looks [2]look) error {
+	for i := range a.sides {
+		if looks[i].is == thereRight {
+			q.sides[i].hold(looks[i].at, want.PhyOffset)
+		}
+	}
+	taken, right := 0, 1
+	if looks[1].is == thereTaken {
+		taken, right = 1, 0
+	}
+	if looks[taken].u.PhyOffset < want.PhyOffset {
+		return nil // told when the earlier of the two came by
+	}
+	loser, wins := taken, want
+	if a.sides[right].Kind() != a.keep {
+		c, err := a.ask(q.key, looks[taken].u)
+		if err != nil || !c.belongs {
+			return err
+		}
+		loser, wins = right, c.unit
+	}
+	f := a.finding(q, loser, CodeSlotTwice, slot, want.PhyOffset,
+		fmt.Sprintf("slot %d belongs to the records at %d and at %d, and each side has another one; that of the %s side stays", slot, want.PhyOffset, looks[taken].u.PhyOffset, a.keep))
+	f.Remedy = remedyRewrite
+	a.report(f)
+	q.sides[loser].hold(slot, wins.PhyOffset)
+	q.sides[loser].mended = true
+	return a.mend(q, loser, slot, wins)
+}
+
+// exempt tells whether a side does not have such queues: files of a store that keeps its light queues in RocksDB alone, or did for a while.
+func (a *audit) exempt(q *auditQueue, side int) bool {
+	return q.key.IsLMQ() && len(a.sides) == 2 && a.sides[side].Kind() == cq.KindFile && q.sides[1-side].q != nil
+}
+
+func (a *audit) look(q *auditQueue, side int, r *message.Record, slot int64) (l look, err error) {
+	s := &q.sides[side]
+	l = look{is: thereWrong, at: slot - s.shift}
+	if s.q == nil {
+		if a.exempt(q, side) {
+			return look{}, nil
+		}
+		l.code = CodeMissingQueue
+		return l, nil
+	}
+	if l.u, l.has, err = a.unit(s, l.at); err != nil {
+		return l, err
+	}
+	switch {
+	case !l.has:
+		return a.lookEmpty(q, side, r, l)
+	case l.u.PhyOffset != r.PhyOffset:
+		return a.lookOther(q, side, r, l, slot)
+	case l.at < s.bounds.Min && s.bad == nil:
+		l.code = CodeHiddenUnits
+		return l, nil
+	}
+	if l.code = unlike(r, l.u); l.code == "" {
+		if s.met < l.at {
+			a.passed(q, side, l.at)
+		}
+		l.is = thereRight
+	}
+	return l, nil
+}
+
+// unlike compares a unit with the record it points to and names what differs, "" when nothing does.
+func unlike(r *message.Record, u cq.Unit) Code {
+	switch {
+	case u.Size != r.TotalSize:
+		return CodeWrongSize
+	case u.TagsCode != r.TagsCode(defaultLevels) && !cq.IsExtAddress(u.TagsCode) && string(r.Topic) != message.TopicSchedule:
+		return CodeWrongTags // of a delayed message it is a time that the broker's own levels made
+	case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != r.StoreTimestampMs:
+		return CodeWrongTime
+	}
+	return ""
+}
+
+// lookEmpty judges a slot without a unit.
+func (a *audit) lookEmpty(q *auditQueue, side int, r *message.Record, l look) (look, error) {
+	s, b := &q.sides[side], q.sides[side].bounds
+	l.code = CodeMissingUnits
+	switch {
+	case l.at >= b.Min && l.at < b.Max:
+		l.code = CodeHole
+		return l, nil
+	case l.at < 0:
+		l.is = thereOld
+		return l, nil
+	case s.ends == nil:
+		var err error
+		if s.ends, err = a.proveEnds(q, s); err != nil {
+			return l, err
+		}
+	}
+	if l.at >= b.Max && r.PhyOffset < s.ends.last || l.at < b.Min && r.PhyOffset >= s.ends.first {
+		l.is = thereOld // the topic was deleted and made anew since
+	}
+	if l.is == thereWrong && l.at >= b.Max && a.exempt(q, side) {
+		return look{}, nil
+	}
+	return l, nil
+}
+
+// provenEnds are the positions of a queue's first and last unit, where these lead to records of the queue: what is older than the last, or younger than the first, and has no slot in between,
+// belongs to an earlier life of the queue.
+type provenEnds struct{ first, last int64 }
+
+func (a *audit) proveEnds(q *auditQueue, s *auditSide) (*provenEnds, error) {
+	ends := provenEnds{first: math.MaxInt64, last: -1}
+	if s.bounds.Empty() {
+		return &ends, nil
+	}
+	for _, slot := range [...]int64{s.bounds.Min, s.bounds.Max - 1} {
+		u, ok, err := a.peek(s, slot)
+		if err != nil {
+			return nil, err
+		}
+		c, err := a.ask(q.key, u)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || !c.belongs || a.renumber && c.slot != slot {
+			continue
+		}
+		if slot == s.bounds.Min {
+			ends.first = u.PhyOffset
+		}
+		if slot == s.bounds.Max-1 {
+			ends.last = u.PhyOffset
+		}
+	}
+	return &ends, nil
+}
+
+// lookOther judges a slot that holds another unit than the record's.
+func (a *audit) lookOther(q *auditQueue, side int, r *message.Record, l look, slot int64) (look, error) {
+	s := &q.sides[side]
+	if l.at < s.met && s.lastSlot >= l.at {
+		l.is = thereTaken // by a record that came before
+		return l, nil
+	}
+	c, err := a.ask(q.key, l.u)
+	if err != nil {
+		return l, err
+	}
+	if c.belongs && c.slot == slot {
+		l.is = thereTaken
+		return l, nil
+	}
+	if !a.renumber {
+		shift, found, err := a.resync(q, s, r, l, slot, c)
+		if err != nil {
+			return l, err
+		}
+		if found {
+			s.shift = shift
+			if l.at = slot - shift; shift < 0 { // the record is found behind units that do not belong
+				a.passed(q, side, l.at)
+				l.is = thereRight
+			} else {
+				l.is = thereOld
+			}
+			return l, nil
+		}
+	}
+	l.code = CodeWrongPosition
+	if l.u.PhyOffset >= a.end {
+		l.code = CodeUnitOutsideLog
+	}
+	return l, nil
+}
+
+// resync finds out whether a queue is shifted from a slot on: the units that follow, up to the last one, lead to records of the queue in their order, beside the slots that these have.
+func (a *audit) resync(q *auditQueue, s *auditSide, r *message.Record, l look, slot int64, c claim) (shift int64, found bool, err error) {
+	end := s.bounds.Max - 1
+	last, ok, err := a.peek(s, end)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	cl, err := a.ask(q.key, last)
+	if err != nil || !cl.belongs {
+		return 0, false, err
+	}
+	total := cl.slot - end
+	if total == s.shift {
+		return 0, false, nil
+	}
+	if total < s.shift { // more units than records
+		for at := l.at + 1; at <= min(l.at+s.shift-total, l.at+auditResyncSlots, end); at++ {
+			u, ok, err := a.peek(s, at)
+			if err != nil {
+				return 0, false, err
+			}
+			if ok && u.PhyOffset == r.PhyOffset && unlike(r, u) == "" {
+				return slot - at, true, nil
+			}
+		}
+		return 0, false, nil
+	}
+	k := c.slot - l.at
+	if !c.belongs || k <= s.shift || k > total || l.u.PhyOffset <= s.lastPhy && s.lastSlot >= 0 {
+		return 0, false, nil
+	}
+	if l.at == end {
+		return k, true, nil
+	}
+	next, ok, err := a.peek(s, l.at+1)
+	if err != nil || !ok || next.PhyOffset <= l.u.PhyOffset {
+		return 0, false, err
+	}
+	cn, err := a.ask(q.key, next)
+	return k, err == nil && cn.belongs && cn.slot-(l.at+1) >= k, err
+}
+
+// passed looks at units in slots that no record has had, below one that a record has.
+func (a *audit) passed(q *auditQueue, side int, to int64) {
+	s := &q.sides[side]
+	from := max(s.met, s.bounds.Min)
+	extra := run{code: CodeExtraUnits}
+	say := func() {
+		if extra.to > extra.from {
+			f := a.finding(q, side, CodeExtraUnits, extra.from, extra.phy, fmt.Sprintf("%s: no record in the log has them, and the first points to %d", slotsText(extra.from, extra.to), extra.phy))
+			f.several(extra.to - extra.from)
+			a.report(f)
+		}
+		extra.from = extra.to
+	}
+	for slot := from; slot < to; slot++ {
+		u, ok, err := a.peek(s, slot)
+		if err != nil || !ok || u.PhyOffset < a.log.MinOffset() {
+			continue // what cannot be read is told elsewhere
+		}
+		if a.lostAt(u.PhyOffset) {
+			a.notice(a.finding(q, side, CodeLostRecord, slot, u.PhyOffset, fmt.Sprintf("slot %d points to %d, where the log has lost what was there: the unit stays", slot, u.PhyOffset)))
+			continue
+		}
+		if extra.to != slot {
+			say()
+			extra.from, extra.phy = slot, u.PhyOffset
+		}
+		extra.to = slot + 1
+	}
+	say()
+}
+
+// unit returns the unit of a slot, read ahead. Slots are asked for in ascending order, mostly.
+func (a *audit) unit(s *auditSide, slot int64) (u cq.Unit, ok bool, err error) {
+	if i := slot - s.from; i >= 0 && i < int64(len(s.buf)) {
+		return s.buf[i], true, nil
+	}
+	if slot < 0 || slot >= s.bounds.Max {
+		return u, false, nil
+	}
+	want := int(min(int64(a.ahead), s.bounds.Max-slot))
+	if cap(s.buf) < want {
+		s.buf = make([]cq.Unit, want)
+	}
+	n, err := s.read(slot, s.buf[:want])
+	if err != nil {
+		s.buf = s.buf[:0]
+		return u, false, err
+	}
+	if s.buf, s.from = s.buf[:n], slot; n == 0 {
+		return u, false, nil
+	}
+	return s.buf[0], true, nil
+}
+
+// impossibleUnit tells whether a read failed over what is stored, and not over reading.
+func impossibleUnit(err error) bool {
+	return errors.Is(err, cq.ErrCorrupt) || errors.Is(err, cq.ErrOffsetOutOfRange)
+}
+
+// peek reads one unit and leaves alone what was read ahead.
+func (a *audit) peek(s *auditSide, slot int64) (cq.Unit, bool, error) {
+	if i := slot - s.from; i >= 0 && i < int64(len(s.buf)) {
+		return s.buf[i], true, nil
+	}
+	if slot < 0 || slot >= s.bounds.Max || s.q == nil {
+		return cq.Unit{}, false, nil
+	}
+	var one [1]cq.Unit
+	n, err := s.read(slot, one[:])
+	return one[0], n == 1, err
+}
+
+func (s *auditSide) read(slot int64, dst []cq.Unit) (n int, err error) {
+	if s.stored != nil {
+		n, err = s.stored.ReadStored(slot, dst)
+	} else {
+		n, err = s.q.Read(slot, dst)
+	}
+	if impossibleUnit(err) {
+		return 0, nil
+	}
+	return n, err
+}
