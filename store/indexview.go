@@ -54,6 +54,7 @@ type indexing[B any, P keyBatch[B]] struct {
 	into    keyIndex[P]
 	levels  *message.DelayLevels
 	adding  P
+	request message.DispatchRequest // what add tells, here so that it takes no memory
 	batches batches[B]
 }
 
@@ -62,8 +63,9 @@ func newIndexing[B any, P keyBatch[B]](into keyIndex[P], levels *message.DelayLe
 }
 
 func (x *indexing[B, P]) add(r *message.Record) {
-	d := r.DispatchRequest(x.levels)
-	x.adding.Add(&d)
+	x.request = r.DispatchRequest(x.levels)
+	x.adding.Add(&x.request)
+	x.request = message.DispatchRequest{} // its slices are of the log's mapping
 }
 
 func (x *indexing[B, P]) turn() batch {

@@ -4,6 +4,7 @@ package store
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,25 @@ func TestPutDoesNotAllocate(t *testing.T) {
 			require.Zero(t, testing.AllocsPerRun(1000, put))
 		})
 	}
+}
+
+// What the views take of a record allocates nothing: a million of them a second would keep the collector busy. (Batches grow, a few times.)
+func TestDispatchDoesNotAllocate(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	s := openStore(t, t.TempDir(), o)
+	putSome(t, s, 1)
+	awaitDispatch(t, s)
+	var r message.Record
+	release, err := s.Log().Read(0, 0, false, &r)
+	require.NoError(t, err)
+	for name, v := range map[string]view{
+		"queues": newQueueView(nullQueues{}, nil, true, func(string) bool { return false }, slog.New(slog.DiscardHandler)),
+		"index":  newIndexView(nil, nil),
+	} {
+		require.Zero(t, testing.AllocsPerRun(1000, func() { v.add(&r) }), name)
+	}
+	release()
+	require.NoError(t, s.Close())
 }
 
 // oneRecordLog gives every record the same warm memory: what is left of a put is the store's own part and the encoding.
