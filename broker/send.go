@@ -52,13 +52,18 @@ type sending struct {
 	ext   [6]remoting.Field
 }
 
-// readSend takes the header of version 1 apart, or that of version 2, whose names are single letters.
+// sendFields are the names of a send's header, in version 1 and in version 2, whose names are single letters.
+var (
+	sendFields   = [...]string{"producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes", "maxReconsumeTimes", "batch"}
+	sendFieldsV2 = [len(sendFields)]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m"}
+)
+
+// readSend takes the header of either version apart.
 func (s *sending) readSend(req *remoting.Command) error {
 	h := req.Fields()
-	long := [...]string{"producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes", "maxReconsumeTimes", "batch"}
-	name := &long
-	if req.Code != remoting.SendMessage && req.Code != remoting.SendReplyMessage {
-		name = &[...]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m"}
+	name := &sendFieldsV2
+	if req.Code == remoting.SendMessage || req.Code == remoting.SendReplyMessage {
+		name = &sendFields
 	}
 	s.group, s.topic, s.template = h.String(name[0]), h.String(name[1]), h.StringOr(name[2], "")
 	s.templateQueues, s.queueID = h.Int32Or(name[3], 0), h.Int32(name[4])
@@ -74,6 +79,30 @@ func (s *sending) readSend(req *remoting.Command) error {
 func (s *sending) property(name string) string {
 	v, _ := message.FindProperty(s.props, name)
 	return string(v)
+}
+
+// decisive are the properties that decide what becomes of a message. The bytes are those of the message's properties.
+type decisive struct {
+	uniq, delay     []byte
+	prepared, timed bool
+}
+
+// decisive finds them in one pass. The last of a name counts.
+func (s *sending) decisive() (d decisive) {
+	r := message.Record{Properties: s.props}
+	for name, value := range r.PropertiesSeq() {
+		switch string(name) {
+		case message.PropertyUniqKey:
+			d.uniq = value
+		case message.PropertyDelay:
+			d.delay = value
+		case propTransaction:
+			d.prepared = string(value) == "true"
+		case propTimerSeconds, propTimerMs, propTimerDeliverMs:
+			d.timed = true
+		}
+	}
+	return d
 }
 
 // set gives the message properties, pairs of name and value, in place of what it has under these names and those in drop. Values are never empty.
@@ -197,14 +226,16 @@ func (b *Broker) complete(s *sending, c *remoting.Conn, version int32) error {
 			return err
 		}
 	}
-	s.uniq = s.property(message.PropertyUniqKey)
-	if s.uniq == "" {
+	d := s.decisive()
+	if s.uniq = string(d.uniq); s.uniq == "" {
 		s.uniq = b.ids.next(b.storeHost)
 	}
+	if len(d.delay) > 0 {
+		delay, _ := strconv.ParseInt(string(d.delay), 10, 32)
+		s.delay = int32(delay)
+	}
+	s.half = d.prepared && (s.reconsumed == 0 || s.delay == 0)
 	s.set([]string{propPopCheck}, message.PropertyUniqKey, s.uniq, propRegion, b.o.RegionID, propTrace, strconv.FormatBool(b.live().TraceOn), message.PropertyCluster, b.o.BrokerClusterName)
-	delay, _ := strconv.ParseInt(s.property(message.PropertyDelay), 10, 32)
-	s.delay = int32(delay)
-	s.half = s.property(propTransaction) == "true" && (s.reconsumed == 0 || s.delay == 0)
 	switch {
 	case s.half && b.live().RejectTransactionMessage:
 		return remoting.Errorf(remoting.NoPermission, "the broker %s takes no prepared messages: rejectTransactionMessage is true", b.o.BrokerName)
@@ -212,7 +243,7 @@ func (b *Broker) complete(s *sending, c *remoting.Conn, version int32) error {
 		s.toHalf()
 	case s.delay > 0:
 		s.toSchedule(int32(b.levels.Max()))
-	case s.property(propTimerSeconds) != "" || s.property(propTimerMs) != "" || s.property(propTimerDeliverMs) != "":
+	case d.timed:
 		return remoting.Errorf(remoting.SystemError, "messages for any time are not supported: %s, %s and %s need a timer; use a delay level", propTimerSeconds, propTimerMs, propTimerDeliverMs)
 	default:
 		s.m.Topic, s.m.QueueID = s.topic, s.queueID

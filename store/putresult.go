@@ -40,7 +40,16 @@ func (r *PutResult) MsgIDs() string {
 	if a.Status != AppendOK {
 		return ""
 	}
-	host := binary.BigEndian.AppendUint32(a.storeHost.Addr.AsSlice(), uint32(a.storeHost.Port))
+	var room [16 + 4]byte
+	host := room[:0]
+	if addr := a.storeHost.Addr; addr.Is4() {
+		v4 := addr.As4()
+		host = append(host, v4[:]...)
+	} else if addr.IsValid() {
+		v6 := addr.As16()
+		host = append(host, v6[:]...)
+	}
+	host = binary.BigEndian.AppendUint32(host, uint32(a.storeHost.Port))
 	if len(a.sizes) == 0 {
 		return message.OffsetMsgID(host, a.PhyOffset)
 	}

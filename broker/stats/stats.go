@@ -12,6 +12,8 @@
 package stats
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,13 +68,15 @@ type Windows struct {
 
 // Table has counters by name and key, a topic or topic@group. The zero value is ready.
 type Table struct {
-	items  sync.Map // itemKey to *item
-	second int64    // of Tick alone
+	mu     sync.RWMutex
+	items  map[itemKey]*item // guarded by mu
+	second int64             // of Tick alone
 }
 
 type itemKey struct{ name, key string }
 
 type item struct {
+	k          itemKey
 	sum, times atomic.Int64
 
 	mu                sync.Mutex
@@ -117,29 +121,45 @@ func (s series) window() (w Window) {
 
 // Add counts one event of that value.
 func (t *Table) Add(name, key string, value int64) {
-	k := itemKey{name, key}
-	v, ok := t.items.Load(k)
-	if !ok {
-		// The caller's strings may be part of a larger text.
-		k = itemKey{strings.Clone(name), strings.Clone(key)}
-		n := &item{}
-		first := sample{}
-		n.minute, n.hour, n.day = series{first}, series{first}, series{first}
-		n.idleSince = -1
-		v, _ = t.items.LoadOrStore(k, n)
+	i := t.item(itemKey{name, key})
+	if i == nil {
+		i = t.begin(name, key)
 	}
-	i := v.(*item)
 	i.sum.Add(value)
 	i.times.Add(1)
 }
 
+// item returns a counter; nil: there is none.
+func (t *Table) item(k itemKey) *item {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.items[k]
+}
+
+// begin makes a counter, unless somebody has made it meanwhile. The strings may be part of a larger text.
+func (t *Table) begin(name, key string) *item {
+	k := itemKey{strings.Clone(name), strings.Clone(key)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := t.items[k]; i != nil {
+		return i
+	}
+	i := &item{k: k, idleSince: -1}
+	first := sample{}
+	i.minute, i.hour, i.day = series{first}, series{first}, series{first}
+	if t.items == nil {
+		t.items = map[itemKey]*item{}
+	}
+	t.items[k] = i
+	return i
+}
+
 // Get returns the windows of a counter; false if there is none.
 func (t *Table) Get(name, key string) (w Windows, ok bool) {
-	v, ok := t.items.Load(itemKey{name, key})
-	if !ok {
+	i := t.item(itemKey{name, key})
+	if i == nil {
 		return w, false
 	}
-	i := v.(*item)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return Windows{i.minute.window(), i.hour.window(), i.day.window()}, true
@@ -147,13 +167,11 @@ func (t *Table) Get(name, key string) (w Windows, ok bool) {
 
 // Remove drops the counters whose key is, or has as its part before or behind an @, that text: a deleted topic or group.
 func (t *Table) Remove(part string) {
-	t.items.Range(func(k, _ any) bool {
-		key := k.(itemKey).key
-		before, behind, _ := strings.Cut(key, "@")
-		if key == part || before == part || behind == part {
-			t.items.Delete(k)
-		}
-		return true
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.items, func(k itemKey, _ *item) bool {
+		before, behind, _ := strings.Cut(k.key, "@")
+		return k.key == part || before == part || behind == part
 	})
 }
 
@@ -163,31 +181,46 @@ func (t *Table) Tick() {
 	if t.second%minuteStep != 0 {
 		return
 	}
-	t.items.Range(func(k, v any) bool {
-		i := v.(*item)
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		x := sample{t.second, i.sum.Load(), i.times.Load()}
-		if i.idleSince < 0 {
-			// An item begins at its first sample's step: what came before is in that sample.
-			for _, s := range []series{i.minute, i.hour, i.day} {
-				s[0].second = t.second - minuteStep
-			}
+	// The table is not held while samples are taken: there may be many counters, and who counts shall not wait.
+	t.mu.RLock()
+	all := slices.Collect(maps.Values(t.items))
+	t.mu.RUnlock()
+	all = slices.DeleteFunc(all, func(i *item) bool { return !i.tick(t.second) })
+	if len(all) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, i := range all {
+		if t.items[i.k] == i {
+			delete(t.items, i.k)
 		}
-		if i.idleSince < 0 || x.times != i.lastTimes {
-			i.idleSince, i.lastTimes = t.second, x.times
+	}
+}
+
+// tick takes a sample, and reports whether nobody has added anything for a day.
+func (i *item) tick(second int64) (idle bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	x := sample{second, i.sum.Load(), i.times.Load()}
+	if i.idleSince < 0 {
+		// An item begins at its first sample's step: what came before is in that sample.
+		for _, s := range []series{i.minute, i.hour, i.day} {
+			s[0].second = second - minuteStep
 		}
-		if t.second-i.idleSince > dayStep*(daySamples-1) {
-			t.items.Delete(k)
-			return true
-		}
-		i.minute.add(x, minuteSamples)
-		if t.second%hourStep == 0 {
-			i.hour.add(x, hourSamples)
-		}
-		if t.second%dayStep == 0 {
-			i.day.add(x, daySamples)
-		}
+	}
+	if i.idleSince < 0 || x.times != i.lastTimes {
+		i.idleSince, i.lastTimes = second, x.times
+	}
+	if second-i.idleSince > dayStep*(daySamples-1) {
 		return true
-	})
+	}
+	i.minute.add(x, minuteSamples)
+	if second%hourStep == 0 {
+		i.hour.add(x, hourSamples)
+	}
+	if second%dayStep == 0 {
+		i.day.add(x, daySamples)
+	}
+	return false
 }
