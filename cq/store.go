@@ -97,6 +97,14 @@ type NameChecker interface {
 	CheckName(k Key) error
 }
 
+// Noter is implemented by stores that write down how far all queues are in one number (DispatchFrom after a crash). After an entry that Append has refused, other than for the name of
+// its queue, that number stays at or below the record of the entry, so that a crash does not make it speak of a unit that its queue lacks, until Noted says that the owner has
+// written down, durably, which queue that is, or has nothing to write down. Until then a crash costs time: more of the log is dispatched again.
+type Noter interface {
+	// Noted takes turns with Append.
+	Noted()
+}
+
 // Skipper is implemented by stores whose queues may have slots without a unit. What is skipped are the slots of records that the log has lost: the number of every
 // message behind them stays what it is.
 type Skipper interface {

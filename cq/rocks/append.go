@@ -46,7 +46,7 @@ func validUnit(k cq.Key, slot int64, u cq.Unit) error {
 // Append accepts units, which the committer writes; see cq.Appender. It judges each entry at once, against what has been accepted before it. Readable when
 // AwaitReadable returns, durable after Flush. With Options.MaxPendingUnits accepted and not yet written it waits for room, or for the end of ctx.
 // A queue that can have no row (see CheckName) answers a *cq.QueueError, a unit that can have none (a negative number, a size of 0) a *cq.EntryError. What comes after it
-// may be appended.
+// may be appended, but does not move the checkpoint row beyond the record of the refused entry before Noted is called.
 func (s *Store) Append(ctx context.Context, entries []cq.Entry) error {
 	if err := s.beginWrite(ctx); err != nil {
 		return err
@@ -89,6 +89,7 @@ func (s *Store) accept(ctx context.Context, entries []cq.Entry) (n int, repeat b
 		e := &entries[n]
 		if err = validUnit(e.Key, e.QueueOffset, e.Unit); err != nil {
 			err = &cq.EntryError{Key: e.Key, QueueOffset: e.QueueOffset, PhyOffset: e.Unit.PhyOffset, Err: err}
+			c.holdRow(max(e.Unit.PhyOffset, 0))
 			break
 		}
 		if r == nil || last != e.Key {
@@ -100,6 +101,7 @@ func (s *Store) accept(ctx context.Context, entries []cq.Entry) (n int, repeat b
 		if r.next != 0 && e.QueueOffset != r.next {
 			if repeat = e.QueueOffset < r.next; !repeat {
 				err = &cq.GapError{Key: e.Key, Want: e.QueueOffset, Max: r.next, PhyOffset: e.Unit.PhyOffset}
+				c.holdRow(e.Unit.PhyOffset)
 			}
 			break
 		}
@@ -146,6 +148,7 @@ func (s *Store) repeat(ctx context.Context, e *cq.Entry) error {
 	old, u := stored[0], e.Unit
 	sameTime := old.StoreTimestampMs == u.StoreTimestampMs || old.StoreTimestampMs == cq.NoTimestamp || u.StoreTimestampMs == cq.NoTimestamp
 	if !old.SameRecord(u) || !sameTime {
+		s.commit.holdRow(u.PhyOffset)
 		return &cq.ConflictError{Key: e.Key, QueueOffset: e.QueueOffset, Stored: old, New: u}
 	}
 	return nil

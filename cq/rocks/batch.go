@@ -14,6 +14,7 @@ type unitBatch struct {
 	queues []pendingQueue
 	keys   []byte // the keys of the queues' units up to the slot, one behind the other
 	phy    int64  // all units of records below it are in this batch or an earlier one
+	row    int64  // the checkpoint row that is written with it, -1 for none
 }
 
 // pendingUnit is a unit of a batch.
@@ -36,6 +37,7 @@ type pendingQueue struct {
 func (b *unitBatch) reset(number uint32) {
 	clear(b.queues) // lets go of topics
 	b.number, b.units, b.queues, b.keys, b.phy = number, b.units[:0], b.queues[:0], b.keys[:0], -1
+	b.row = -1
 }
 
 // add appends an entry of the queue in that row, with which all units of records below phy are there.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -38,7 +40,10 @@ type committer struct {
 		accepted, committed int64 // units, since Open
 		acceptedPhy         int64 // end of the furthest record accepted
 		failed              error // sticky
+		given               int   // how often what was accepted was given up, see abandon
 	}
+	// ceiling is what the checkpoint row may not exceed, see Store.Noted.
+	ceiling atomic.Int64
 	work    sync.Cond // there may be something to be written, or the end has come
 	done    sync.Cond // something was committed, has failed, or the end has come
 	closing chan struct{}
@@ -49,6 +54,7 @@ func (c *committer) start(s *Store) {
 	c.s, c.write = s, s.db.Write
 	c.work.L, c.done.L = &c.mu, &c.mu
 	c.mu.acceptedPhy = s.mu.dispatched
+	c.ceiling.Store(math.MaxInt64)
 	if s.readOnly {
 		return
 	}
@@ -124,9 +130,16 @@ func (c *committer) failLocked(err error) {
 	if c.mu.attempts == 1 {
 		c.mu.since = time.Now()
 	}
+	kind := passing
+	switch {
+	case isDamage(err):
+		kind = damage
+	case isNoSpace(err) && !c.mu.stopping:
+		kind = noSpace
+	}
 	closed := errors.Is(err, rocks.ErrClosed)
 	err = c.s.wrap(err)
-	if !closed && c.s.options.Commit.again(!c.mu.stopping && isNoSpace(err), c.mu.attempts, time.Since(c.mu.since)) {
+	if !closed && c.s.options.Commit.again(kind, c.mu.attempts, time.Since(c.mu.since)) {
 		if c.mu.attempts == 1 {
 			c.s.log.Warn("units cannot be written and are tried again", slog.Any("err", err))
 		}
@@ -142,7 +155,13 @@ func isNoSpace(err error) bool {
 	return ok && e.NoSpace()
 }
 
-// encode makes the rows of a batch: the units queue by queue, the max row of each queue, and the checkpoint if it rises. Min rows stay as they are.
+// isDamage tells whether RocksDB found files of its own damaged, or gone.
+func isDamage(err error) bool {
+	e, ok := errors.AsType[*rocks.Error](err)
+	return ok && (e.Corruption() || e.Lost())
+}
+
+// encode makes the rows of a batch: the units queue by queue, the max row of each queue, and the checkpoint if it rises, and may. Min rows stay as they are.
 func (c *committer) encode(b *unitBatch) {
 	w := &c.rows
 	w.start(c.s.db)
@@ -161,9 +180,15 @@ func (c *committer) encode(b *unitBatch) {
 		w.value = appendRow(w.value[:0], b.units[q.last].unit.PhyOffset, q.from+int64(q.count)-1)
 		w.batch.Put(rocks.Offsets, w.key, w.value)
 	}
-	if b.phy > c.s.DispatchFrom() {
-		w.putCheckpoint(b.phy)
+	if phy := min(b.phy, c.ceiling.Load()); phy > c.s.row() {
+		w.putCheckpoint(phy)
+		b.row = phy
 	}
+}
+
+// holdRow keeps the checkpoint row from speaking of a record that a queue has not got a unit of.
+func (c *committer) holdRow(phyOffset int64) {
+	c.ceiling.Store(min(c.ceiling.Load(), phyOffset)) // writers exclude one another
 }
 
 // publish makes a written batch readable, and keeps its units where readers find them quickly.
@@ -189,6 +214,7 @@ func (s *Store) publishEnds(b *unitBatch) {
 		r.end = b.end(q, r.end)
 	}
 	s.mu.dispatched = max(s.mu.dispatched, b.phy)
+	s.mu.row = max(s.mu.row, b.row)
 }
 
 // roomLocked returns the batch that is being filled and how many units it may take, waiting until there is room.
@@ -257,7 +283,7 @@ func (c *committer) waitLocked(ctx context.Context) error {
 func (c *committer) drain(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	want := c.mu.accepted
+	want, given := c.mu.accepted, c.mu.given
 	for c.mu.committed < want {
 		if err := c.mu.failed; err != nil {
 			return err
@@ -268,6 +294,9 @@ func (c *committer) drain(ctx context.Context) error {
 		}
 		if err := c.waitLocked(ctx); err != nil {
 			return err
+		}
+		if c.mu.given != given {
+			return fmt.Errorf("%s: %w", c.s.dir, ErrReplaced)
 		}
 	}
 	return c.mu.failed

@@ -155,7 +155,7 @@ func (s *Store) Publish(ctx context.Context, ends []cq.QueueEnd, dispatchFrom in
 			return s.stick(err)
 		}
 		s.mu.Lock()
-		s.mu.dispatched = dispatchFrom
+		s.mu.dispatched, s.mu.row = dispatchFrom, dispatchFrom
 		s.mu.Unlock()
 	}
 	if err := s.db.Flush(); err != nil {

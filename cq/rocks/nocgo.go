@@ -17,6 +17,7 @@ var (
 	_ cq.Skipper     = (*Store)(nil)
 	_ cq.Trimmer     = (*Store)(nil)
 	_ cq.NameChecker = (*Store)(nil)
+	_ cq.Noter       = (*Store)(nil)
 )
 
 // Available tells whether this binary has RocksDB.
@@ -82,6 +83,15 @@ func (*Store) Append(context.Context, []cq.Entry) error { return cq.ErrNoRocksDB
 
 // Skip answers cq.ErrNoRocksDB.
 func (*Store) Skip(context.Context, cq.Key, int64) error { return cq.ErrNoRocksDB }
+
+// Noted does nothing.
+func (*Store) Noted() {}
+
+// Replace answers cq.ErrNoRocksDB.
+func (*Store) Replace(context.Context, func(dir string) error) error { return cq.ErrNoRocksDB }
+
+// NextSlots returns none.
+func (*Store) NextSlots() map[cq.Key]int64 { return nil }
 
 // AwaitReadable answers cq.ErrNoRocksDB.
 func (*Store) AwaitReadable(context.Context) error { return cq.ErrNoRocksDB }

@@ -45,6 +45,9 @@ type Options struct {
 	TailBytes int64
 	// Commit says how units get written.
 	Commit CommitOptions
+	// OnDamage is told, once for each database that was opened, of the first answer of RocksDB which says that its files are damaged or gone. Who found it calls it, with locks
+	// held: it must not call the store. nil: nobody.
+	OnDamage func(err error)
 	// Logger receives messages; nil discards them.
 	Logger *slog.Logger
 }
@@ -54,7 +57,7 @@ type CommitOptions struct {
 	// MaxPendingUnits is how many units may be accepted and not yet written; Append waits where there are as many. 100,000, about 6 MB.
 	// Source: RocksGroupCommitService, a queue of 100,000 requests, 5.5.0.
 	MaxPendingUnits int
-	// MaxAttempts is how often a write is tried before its error sticks. 10; RocketMQ has no bound.
+	// MaxAttempts is how often a write is tried before its error sticks. 10; RocketMQ has no bound. One that meets damaged files of the database is not tried again.
 	MaxAttempts int
 	// Backoff is the time before the second attempt, which doubles from one to the next up to MaxBackoff. 10 ms and 2 s.
 	Backoff, MaxBackoff time.Duration
@@ -84,9 +87,18 @@ func (o CommitOptions) backoff(attempts int) time.Duration {
 	return min(o.Backoff<<min(attempts-1, 20), o.MaxBackoff)
 }
 
+// failure is what kind of failure a write met.
+type failure int
+
+const (
+	passing failure = iota // another attempt may succeed
+	noSpace                // the disk is full
+	damage                 // files of the database are damaged: it takes nothing more
+)
+
 // again tells whether a write that failed so often, for so long, is tried again.
-func (o CommitOptions) again(noSpace bool, attempts int, since time.Duration) bool {
-	return attempts < o.MaxAttempts || noSpace && since < o.NoSpaceFor
+func (o CommitOptions) again(kind failure, attempts int, since time.Duration) bool {
+	return kind != damage && (attempts < o.MaxAttempts || kind == noSpace && since < o.NoSpaceFor)
 }
 
 // DefaultTailBytes is the room for about a million units.

@@ -58,6 +58,19 @@ func (q *queue) learn(epoch int64, change func(e *end)) {
 // CommitLog's min physical offset. It is searched for, and remembered in memory until the log's min passes it. Nothing is written.
 // Source: RocksDBConsumeQueueOffsetTable.getMinCqOffset, 5.5.0, without its writes.
 func (q *queue) Bounds() (cq.Bounds, error) {
+	none := cq.Bounds{MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}
+	round, err := q.s.reading()
+	if err != nil {
+		return none, err
+	}
+	b, err := q.bounds()
+	if q.s.over(round) {
+		return none, q.s.replacedError()
+	}
+	return b, err
+}
+
+func (q *queue) bounds() (cq.Bounds, error) {
 	b := cq.Bounds{MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}
 	e, epoch, err := q.end()
 	if err != nil || e.max == 0 {
@@ -150,6 +163,10 @@ func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 	if n := q.tail.read(q.prefix, from, q.s.minPhy.Load(), dst); n > 0 {
 		return n, nil
 	}
+	round, err := q.s.reading()
+	if err != nil {
+		return 0, err
+	}
 	e, epoch, err := q.end()
 	if err != nil {
 		return 0, err
@@ -161,7 +178,11 @@ func (q *queue) Read(from int64, dst []cq.Unit) (int, error) {
 		}
 		return 0, &cq.RangeError{Key: q.key, Want: from, Min: b.Min, Max: b.Max}
 	}
-	return q.ahead.read(q, e, epoch, from, dst[:min(int64(len(dst)), e.max-from)])
+	n, err := q.ahead.read(q, e, epoch, from, dst[:min(int64(len(dst)), e.max-from)])
+	if q.s.over(round) {
+		return 0, q.s.replacedError()
+	}
+	return n, err
 }
 
 // readUnits reads from the database, up to a unit that cannot be one.
@@ -184,10 +205,20 @@ func (q *queue) readUnits(from int64, dst []cq.Unit) (int, error) {
 // TimeBound searches by store time in one call into RocksDB; see cq.TimeSearcher. Units keep their times here, unless whoever imported them knew none.
 // Source: RocksDBConsumeQueueOffsetTable.getOffsetInQueueByTime, 5.5.0, with a lower-bound search for its walk along equal times.
 func (q *queue) TimeBound(from, end, timestampMs int64) (below, at int64, err error) {
-	if _, _, err := q.end(); err != nil {
+	round, err := q.s.reading()
+	if err != nil {
 		return 0, 0, err
 	}
+	switch e, _, err := q.end(); {
+	case err != nil:
+		return 0, 0, err
+	case e.max < end: // it was cut, or replaced, since its bounds were asked for
+		return 0, 0, errors.ErrUnsupported
+	}
 	below, at, stop, err := q.s.db.TimeBound(q.prefix, from, end, timestampMs)
+	if q.s.over(round) {
+		return 0, 0, q.s.replacedError()
+	}
 	if err != nil || stop == nil {
 		return below, at, q.s.wrap(err)
 	}

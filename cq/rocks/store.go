@@ -26,6 +26,7 @@ var (
 	_ cq.Expirer     = (*Store)(nil)
 	_ cq.Skipper     = (*Store)(nil)
 	_ cq.NameChecker = (*Store)(nil)
+	_ cq.Noter       = (*Store)(nil)
 	_ cq.Queue       = (*queue)(nil)
 
 	_ cq.TimeSearcher = (*queue)(nil)
@@ -46,6 +47,10 @@ type Store struct {
 	commit committer
 	tail   tailCache
 
+	opened, damaged atomic.Bool  // there is a database; OnDamage was told of it
+	life            sync.Mutex   // held by Replace and Close; before write
+	replaced        atomic.Int64 // counts the begins and the ends of Replace: odd while there is no database
+
 	recent     [recentQueues]atomic.Pointer[queue]
 	recentSeed maphash.Seed
 
@@ -64,7 +69,8 @@ type Store struct {
 		ends   *endTable
 		// epoch counts the changes that can lower what a search for min finds.
 		epoch      int64
-		dispatched int64 // value of the checkpoint row, -1 without one
+		dispatched int64 // the end of the last record dispatched, -1 without one
+		row        int64 // value of the checkpoint row, -1 without one: less than dispatched while it is held back
 		durable    int64 // as of the last flush
 	}
 }
@@ -107,6 +113,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	}
 	s.tail.init(o.TailBytes)
 	s.commit.start(s)
+	s.opened.Store(true)
 	s.log.Info("consume queues opened", slog.Int("queues", s.mu.ends.len()),
 		slog.Int64("phyOffset", s.mu.dispatched), slog.Duration("elapsed", opened), slog.Duration("scan", time.Since(begin)-opened))
 	return s, nil
@@ -156,16 +163,22 @@ func (s *Store) load() error {
 		}
 		s.mu.dispatched = int64(binary.BigEndian.Uint64(value))
 	}
-	s.mu.durable = s.mu.dispatched
+	s.mu.row, s.mu.durable = s.mu.dispatched, s.mu.dispatched
 	return nil
 }
 
 // wrap puts an error of the database into the words of package cq.
 func (s *Store) wrap(err error) error {
 	if errors.Is(err, rocks.ErrClosed) {
+		if s.replaced.Load()&1 != 0 {
+			return s.replacedError()
+		}
 		return s.closedError()
 	}
-	if e, ok := errors.AsType[*rocks.Error](err); ok && e.Corruption() {
+	if isDamage(err) {
+		if s.options.OnDamage != nil && s.opened.Load() && s.damaged.CompareAndSwap(false, true) {
+			s.options.OnDamage(err)
+		}
 		return &cq.CorruptError{File: s.dir, Offset: -1, Err: err}
 	}
 	return err
@@ -252,6 +265,16 @@ func (s *Store) DispatchFrom() int64 {
 	return s.mu.dispatched
 }
 
+// row returns the checkpoint row.
+func (s *Store) row() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.row
+}
+
+// Noted lets the checkpoint row rise again after a refused entry; see cq.Noter.
+func (s *Store) Noted() { s.commit.ceiling.Store(math.MaxInt64) }
+
 // Progress returns the ends of the furthest records accepted, readable and durable.
 func (s *Store) Progress() (accepted, readable, durable int64) {
 	s.mu.RLock()
@@ -313,13 +336,16 @@ func (s *Store) Flush(ctx context.Context) error {
 		return err
 	}
 	s.mu.RLock()
-	readable := s.mu.dispatched
+	readable, round := s.mu.dispatched, s.replaced.Load()
 	s.mu.RUnlock()
 	if err := s.db.Flush(); err != nil {
 		return s.stick(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over(round) {
+		return s.replacedError()
+	}
 	// A truncation in between has lowered dispatched; what it cut is not durable.
 	s.mu.durable = max(s.mu.durable, min(readable, s.mu.dispatched))
 	return nil
@@ -376,6 +402,8 @@ func (s *Store) beginChange(ctx context.Context) error {
 // Close writes what was accepted and releases everything. What was not flushed is flushed by RocksDB, unless
 // RocksDBOptions.AvoidFlushDuringShutdown says otherwise. The error tells, among others, that accepted units could not be written. Idempotent.
 func (s *Store) Close() error {
+	s.life.Lock()
+	defer s.life.Unlock()
 	s.mu.Lock()
 	closed := s.mu.closed
 	s.mu.closed = true

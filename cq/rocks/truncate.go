@@ -46,7 +46,7 @@ func (s *Store) truncate(ctx context.Context, phyOffset int64, keepMax bool) err
 			dirty = append(dirty, k)
 		}
 	}
-	lower := checkpoint < s.mu.dispatched
+	lower, row := checkpoint < s.mu.dispatched, s.mu.row
 	s.mu.RUnlock()
 	if !lower && len(dirty) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (s *Store) truncate(ctx context.Context, phyOffset int64, keepMax bool) err
 	slices.SortFunc(dirty, CompareKeys)
 
 	w := &s.write.rows
-	if lower {
+	if checkpoint < row {
 		w.putCheckpoint(checkpoint)
 	}
 	cut := make(map[cq.Key]end, min(len(dirty), rowsPerBatch)) // max 0: gone
@@ -138,6 +138,7 @@ func (s *Store) applyCutLocked(ctx context.Context, checkpoint int64, cut map[cq
 	defer s.mu.Unlock()
 	s.mu.epoch++
 	s.mu.dispatched = min(s.mu.dispatched, checkpoint)
+	s.mu.row = min(s.mu.row, checkpoint)
 	s.mu.durable = min(s.mu.durable, checkpoint)
 	for k, e := range cut {
 		s.tail.forget(appendUnitPrefix(nil, k))

@@ -71,26 +71,35 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 			e.families = o.Families
 		}
 	}()
+	db := &DB{dir: dir, readOnly: readOnly, options: o, gate: make(chan struct{}, o.MaxCalls)}
+	if err := db.start(math.MinInt64); err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// start opens what is in the directory; minPhy is for the compaction filter. Nobody else has db yet, or mu is held exclusively. On error no C object is left.
+func (db *DB) start(minPhy int64) (err error) {
+	dir, o, readOnly := db.dir, db.options, db.readOnly
 	present, err := inspect(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !present {
 		if readOnly || !o.CreateIfMissing {
-			return nil, &Error{Op: opOpen, Dir: dir, Err: fmt.Errorf("no database there: %w", fs.ErrNotExist)}
+			return &Error{Op: opOpen, Dir: dir, Err: fmt.Errorf("no database there: %w", fs.ErrNotExist)}
 		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, &Error{Op: opOpen, Dir: dir, Err: err}
+			return &Error{Op: opOpen, Dir: dir, Err: err}
 		}
 	}
-	db := &DB{dir: dir, readOnly: readOnly, options: o, gate: make(chan struct{}, o.MaxCalls)}
 	defer func() {
 		if err != nil {
 			db.owned.destroy()
 		}
 	}()
 	if db.owned.db, err = newDBOptions(o); err != nil {
-		return nil, err
+		return err
 	}
 	c := db.owned.db
 	c.SetCreateIfMissing(!readOnly && o.CreateIfMissing)
@@ -98,7 +107,7 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 	db.names = []string{familyUnits}
 	if present {
 		if db.names, err = grocksdb.ListColumnFamilies(c, dir); err != nil {
-			return nil, &Error{Op: opOpen, Dir: dir, Text: err.Error()}
+			return &Error{Op: opOpen, Dir: dir, Text: err.Error()}
 		}
 	}
 	for _, name := range o.Families.names() {
@@ -117,11 +126,11 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 		}
 		fo, err := db.owned.newFamilyOptions(f, o.DisableAutoCompactions)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		db.owned.families = append(db.owned.families, fo)
 		if name == familyUnits {
-			db.owned.filter = newMinPhyFilter(math.MinInt64)
+			db.owned.filter = newMinPhyFilter(minPhy)
 			db.owned.filter.install(fo)
 		}
 	}
@@ -131,7 +140,7 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 		db.c, db.handles, err = grocksdb.OpenDbColumnFamilies(c, dir, db.names, db.owned.families)
 	}
 	if err != nil {
-		return nil, &Error{Op: opOpen, Dir: dir, Text: err.Error()}
+		return &Error{Op: opOpen, Dir: dir, Text: err.Error()}
 	}
 	madeAll(1 + len(db.handles))
 	for i, name := range db.names {
@@ -149,7 +158,7 @@ func open(dir string, o Options, readOnly bool) (_ *DB, err error) {
 	db.grouped = made(grocksdb.NewDefaultWriteOptions())
 	db.grouped.DisableWAL(true)
 	db.grouped.SetMemtableInsertHintPerBatch(true)
-	return db, nil
+	return nil
 }
 
 // inspect tells whether dir holds a database, without RocksDB.
@@ -183,7 +192,11 @@ func inspect(dir string) (bool, error) {
 func (db *DB) Dir() string { return db.dir }
 
 // Families returns the names of the column families, in no order.
-func (db *DB) Families() []string { return slices.Clone(db.names) }
+func (db *DB) Families() []string {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	return slices.Clone(db.names)
+}
 
 // ReadOnly tells whether the database was opened by OpenReadOnly.
 func (db *DB) ReadOnly() bool { return db.readOnly }
@@ -292,15 +305,16 @@ func (db *DB) Get(f Family, key []byte) ([]byte, bool, error) {
 // Scan calls fn with the rows whose key is at or above start, in key order, until fn returns false. Key and value are
 // RocksDB's memory, valid during the call only. fn must not call back into db.
 func (db *DB) Scan(f Family, start []byte, fn func(key, value []byte) bool) error {
-	return db.scan(db.handle(f), start, fn)
+	return db.scan(func() *grocksdb.ColumnFamilyHandle { return db.handle(f) }, start, fn)
 }
 
 // scan is Scan over a family that is nil where the database lacks it.
-func (db *DB) scan(h *grocksdb.ColumnFamilyHandle, start []byte, fn func(key, value []byte) bool) error {
+func (db *DB) scan(family func() *grocksdb.ColumnFamilyHandle, start []byte, fn func(key, value []byte) bool) error {
 	if err := db.enter(); err != nil {
 		return err
 	}
 	defer db.leave()
+	h := family()
 	if h == nil {
 		return nil
 	}
@@ -330,6 +344,12 @@ func (db *DB) Close() error {
 		return nil
 	}
 	db.closed = true
+	db.stop()
+	return nil
+}
+
+// stop lets go of every C object, children first. mu is held exclusively.
+func (db *DB) stop() {
 	for _, h := range db.handles {
 		destroy(h)
 	}
@@ -339,5 +359,32 @@ func (db *DB) Close() error {
 	destroy(db.write)
 	destroy(db.grouped)
 	db.owned.destroy()
+	db.c, db.handles, db.units, db.offsets = nil, nil, nil, nil
+}
+
+// Replace closes the database, has between move its files away, and opens what is then in the directory, which it makes if there is nothing, with the compaction filter at
+// minPhy. It waits for the calls inside RocksDB; those that come meanwhile wait, and then see the other database. Batches and Ingesters are of the
+// old one.
+//
+// After an error every call answers ErrClosed, and Replace may be called again.
+func (db *DB) Replace(minPhy int64, between func() error) error {
+	if db.readOnly {
+		return fmt.Errorf("%s: %w", db.dir, ErrReadOnly)
+	}
+	db.cancelCompaction()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if !db.closed {
+		db.stop()
+	}
+	db.closed = true
+	if err := between(); err != nil {
+		return err
+	}
+	if err := db.start(minPhy); err != nil {
+		return err
+	}
+	db.closed = false
+	db.closing.Store(false)
 	return nil
 }

@@ -46,6 +46,11 @@ func (e *Error) Corruption() bool {
 	return strings.HasPrefix(e.Text, "Corruption") || e.Op == opOpen && strings.Contains(e.Text, "No such file")
 }
 
+// Lost tells whether a file that the open database needs is not there any more.
+func (e *Error) Lost() bool {
+	return e.Op != opOpen && strings.HasPrefix(e.Text, "IO error") && strings.Contains(e.Text, "No such file or directory")
+}
+
 // Locked tells whether another process, or another DB of this one, has the database open.
 func (e *Error) Locked() bool {
 	return strings.Contains(e.Text, "lock") && strings.HasPrefix(e.Text, "IO error")
