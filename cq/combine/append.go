@@ -102,7 +102,7 @@ func (s *Store) noSide() error {
 
 // beforeLost returns the end of what can be appended: an entry of a light queue can not once the one side that has it has failed.
 func (s *Store) beforeLost(batch []cq.Entry, from int) (int, error) {
-	if s.light == nil {
+	if s.light == nil || s.light.held.Load() { // one that is held gets them from its owner
 		return len(batch), nil
 	}
 	err := s.light.failure()
@@ -341,6 +341,15 @@ func sameRefusal(a, b error) bool {
 		return conflictA.Stored.SameRecord(conflictB.Stored)
 	}
 	return !errors.Is(a, cq.ErrDiverged) && !errors.Is(b, cq.ErrDiverged)
+}
+
+// Noted passes it on to the sides; see cq.Noter. An entry that one side refuses is noted by its owner as what that side lacks (Options.OnDiverged).
+func (s *Store) Noted() {
+	for _, d := range s.sides {
+		if n, ok := d.Store.(cq.Noter); ok {
+			n.Noted()
+		}
+	}
 }
 
 // AwaitReadable returns when everything accepted before the call can be read from both sides, those that are held or have failed left out:

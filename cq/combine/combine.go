@@ -19,6 +19,7 @@ var (
 	_ cq.Expirer     = (*Store)(nil)
 	_ cq.Skipper     = (*Store)(nil)
 	_ cq.NameChecker = (*Store)(nil)
+	_ cq.Noter       = (*Store)(nil)
 	_ cq.Queue       = (*queue)(nil)
 )
 
@@ -50,6 +51,9 @@ type Store struct {
 	// epoch counts the changes after which a queue may have to be read from another side. It moves after the change.
 	epoch   atomic.Uint64
 	lagging lagging
+	// minPhy is what both sides were told last, -1 before.
+	minPhy atomic.Int64
+	recent [recentQueues]atomic.Pointer[queue]
 	// accepted is the end of the last record that Append accepted, -1 without one.
 	accepted atomic.Int64
 	// write is held by whatever writes, and by what changes who is written to.
@@ -105,6 +109,7 @@ func New(a, b cq.Store, o Options) (*Store, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.accepted.Store(-1)
+	s.minPhy.Store(-1)
 	return s, nil
 }
 
@@ -374,6 +379,46 @@ func (s *Store) Release(kind cq.Kind) error {
 	s.forgetReads()
 	s.log.Info("side of combined queues released", slog.String("kind", string(kind)))
 	return nil
+}
+
+// Suspend takes a side out of use, the authority as well, since its owner replaces what it has: it counts as failed, for the reason given, and as held. It returns when what was
+// appended can be read from the other side, which says which offset comes next until Release. It is refused where the other side is held or has failed.
+func (s *Store) Suspend(kind cq.Kind, why error) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	d, err := s.side(kind)
+	switch {
+	case s.closed.Load():
+		err = cq.ErrClosed
+	case err != nil:
+	case s.other(d).failure() != nil:
+		err = fmt.Errorf("the other side was given up: %w", s.other(d).failure())
+	case s.other(d).held.Load():
+		err = errors.New("the other side is held")
+	default:
+		err = s.awaitReadable(context.Background(), s.other(d))
+	}
+	if err != nil {
+		return fmt.Errorf("suspend the store of kind %s: %w", kind, err)
+	}
+	d.failed.Store(&why)
+	d.held.Store(true)
+	s.forgetReads()
+	s.log.Warn("side of combined queues suspended", slog.String("kind", string(kind)), slog.Any("err", why))
+	return nil
+}
+
+// Renew says that a suspended side was replaced by one that is empty, of which no queue is diverged. It stays held, for its owner to fill.
+func (s *Store) Renew(kind cq.Kind) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	d, err := s.side(kind)
+	if err != nil || !d.held.Load() {
+		return
+	}
+	d.diverged.clear()
+	d.failed.Store(nil)
+	s.forgetReads()
 }
 
 // Held tells whether a side is held.

@@ -90,6 +90,13 @@ func (d *divergences) first(which func(k cq.Key) bool) error {
 	return nil
 }
 
+func (d *divergences) clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.m = nil
+	d.count.Store(0)
+}
+
 // Diverged lists the queues that are diverged, by side and queue.
 func (s *Store) Diverged() []Divergence {
 	var out []Divergence

@@ -42,6 +42,9 @@
 // authority cannot be given up, nor can a side while the other is held: Append then answers the error, and so does the next offset. Where
 // light queues are in RocksDB alone and RocksDB has failed, Append answers its failure at the first entry of a light queue.
 //
+// A side that has failed, or is damaged, comes back by being replaced: its owner suspends it (Suspend), which the authority can be too, replaces what it has, says so (Renew), fills it
+// as a side that is held, and releases it. Preference and authority stay what they are, and hold again from then on.
+//
 // # What is known of what
 //
 //	Progress         over the sides that are neither held nor failed: what was accepted, can be read and is durable on each of them.

@@ -66,21 +66,31 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 	})
 }
 
-// SetMinPhyOffset tells both sides.
+// SetMinPhyOffset tells both sides. A value that is not greater than the one before changes nothing.
 func (s *Store) SetMinPhyOffset(minPhy int64) error {
 	if s.closed.Load() {
 		return cq.ErrClosed
 	}
+	if s.minPhy.Load() >= minPhy {
+		return nil
+	}
 	var errs []error
 	for _, d := range s.sides {
-		errs = append(errs, d.Store.(cq.Expirer).SetMinPhyOffset(minPhy))
+		if err := d.Store.(cq.Expirer).SetMinPhyOffset(minPhy); d.works() {
+			errs = append(errs, err)
+		}
 	}
 	if s.topics.Load() != nil {
 		s.preferred.Load().reads.clear()
 	}
 	s.other(s.preferred.Load()).reads.clear()
 	s.epoch.Add(1) // a side that begins later than the other may not any more
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for old := s.minPhy.Load(); old < minPhy && !s.minPhy.CompareAndSwap(old, minPhy); old = s.minPhy.Load() {
+	}
+	return nil
 }
 
 // Expire trims both sides, one after the other; a side that is held, or has failed, is left out. Files and bytes are those of both, and queues
@@ -189,7 +199,8 @@ func (s *Store) Close() error {
 
 // NextOffset returns the slot that the next message of a queue takes: the authority's max, of what was accepted. It is 0 for a queue that no side has.
 //
-// An offset is never given twice: where the other side ends later, which it does only when the authority has lost something, the larger one counts.
+// An offset is never given twice: where the other side ends later, which it does only when the authority has lost something, the larger one counts. While the authority is suspended the other side
+// has the say.
 // Sides that end at different slots are told as a divergence of the one that ends earlier, unless one of them is held or has failed.
 //
 // It answers the error of the authority when that cannot be written to, or cannot be read for this queue. It waits for the batch that is being appended.
@@ -200,6 +211,9 @@ func (s *Store) NextOffset(k cq.Key) (int64, error) {
 		return 0, cq.ErrClosed
 	}
 	d := s.authority.Load()
+	if !d.live() && s.other(d).live() { // it is suspended
+		d = s.other(d)
+	}
 	if only := s.alone(k); only != nil {
 		if err := only.failure(); err != nil {
 			return 0, fmt.Errorf("next offset of queue %s, which the side of kind %s has alone: %w", k, only.kind, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"math"
 	"slices"
@@ -29,12 +30,23 @@ type target struct {
 	q     cq.Queue
 }
 
+// recentQueues is how many queues are kept that were asked for lately, so that asking for one of them again takes no memory. One is given out again as long as nothing has changed
+// where queues are read; behind that it would have to be found anew on the sides too, where it may have been dropped and made again.
+const recentQueues = 1024
+
 // Queue returns the queue when a side that is read has it.
 func (s *Store) Queue(k cq.Key) (cq.Queue, bool) {
+	at := &s.recent[maphash.Comparable(seeds[0], k)%recentQueues]
+	if q := at.Load(); q != nil && q.key == k {
+		if t := q.at.Load(); t != nil && !q.over(t) {
+			return q, true
+		}
+	}
 	q := &queue{s: s, key: k}
 	if q.choose() == nil {
 		return nil, false
 	}
+	at.Store(q)
 	return q, true
 }
 
