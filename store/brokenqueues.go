@@ -12,8 +12,8 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 )
 
-// The file broken-queues lists the queues that lack units and are not yet built again. RocksDB says of all its queues in one number how far they are, so there it is kept
-// up at every moment; file queues are compared with the log at each open, and it only says how far they have been built again. It is not there while all are whole.
+// The file broken-queues lists the queues that lack units and are not yet built again. RocksDB says of all its queues in one number how far they are, and its row does not pass a record
+// of which it refused a unit before the queue is noted here (cq.Noter), so where there is a RocksDB it is kept up at every moment; file queues are compared with the log at each open, and it only says how far they have been built again. It is not there while all are whole.
 //
 //	{"queues":[{"topic":"t","queueId":3,"phyOffset":268435456},{"topic":"u","queueId":0,"side":"rocks"}]}
 //
@@ -43,7 +43,7 @@ func (l Layout) brokenQueuesPath() string { return filepath.Join(l.StateDir(), b
 // loadBroken has the queues mended that an earlier run did not come to mend, and keeps the file from now on. Where all queues were lost, all are built.
 func (v *views) loadBroken(lost bool) error {
 	path := v.s.layout.brokenQueuesPath()
-	v.view.saveBroken, v.view.saveAtOnce = v.saveBroken, !v.hasFiles()
+	v.view.saveBroken, v.view.saveAtOnce = v.saveBroken, v.queues.Kind() != cq.KindFile
 	b, err := readFile(v.s.fs, path, maxBrokenBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -32,7 +32,7 @@ func (v *views) catchingUp(ctx context.Context, from, to int64) func(phy int64) 
 			return
 		}
 		save := v.saveCatchUp
-		if v.rebuild != nil {
+		if v.rebuild.Load() != nil {
 			save = v.flush
 		}
 		if err := v.saveAlone(ctx, save); err != nil && ctx.Err() == nil {

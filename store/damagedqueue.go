@@ -13,7 +13,7 @@ import (
 // while the other is read. Until it is whole again, reads of what it does not have are refused with ErrRebuilding, and QueueState says so.
 //
 // A block of RocksDB that cannot be read has units of many queues, and a compaction that comes to it fails, after which the database takes nothing any more: to build single queues again
-// would bring that about. So reads of such a queue fail with their cause, unless the other side has it, until the whole database is built again (store rebuild --queues rocks).
+// would bring that about. So the whole database is replaced (replace.go).
 
 // errDamaged is why a queue is broken whose content is not to be kept.
 var errDamaged = errors.New("it is damaged")
@@ -22,16 +22,18 @@ var errDamaged = errors.New("it is damaged")
 func (s *Store) foundDamaged(k cq.Key, err error) error {
 	v := s.views
 	var damage *cq.CorruptError
-	if s.closed.Load() || !errors.As(err, &damage) || s.o.QueueDamagePolicy == QueueDamageRefuse || v.queues.Kind() == cq.KindRocks {
+	if s.closed.Load() || !errors.As(err, &damage) || s.o.QueueDamagePolicy == QueueDamageRefuse {
 		return s.closedOr(err)
+	}
+	if v.queues.Kind() == cq.KindRocks {
+		if s.replacing.owed() || v.rebuild.Load() != nil && !v.rebuild.Load().ended() {
+			return fmt.Errorf("%w, for RocksDB is damaged: %w", ErrRebuilding, err)
+		}
+		return err
 	}
 	s.NextOffset(k.Topic, k.QueueID) // is known from now on
 	if v.sides != nil {
-		kind := cq.KindFile
-		if r, ok := v.sides.side(cq.KindRocks).(interface{ Dir() string }); ok && damage.File == r.Dir() {
-			kind = cq.KindRocks
-		}
-		v.sides.store.MarkDiverged(kind, k, err)
+		v.sides.store.MarkDiverged(v.sides.damagedSide(damage), k, err)
 	} else {
 		v.view.mu.Lock()
 		v.view.breakLocked(k, fmt.Errorf("%w: %w", errDamaged, err))

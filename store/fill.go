@@ -195,6 +195,7 @@ func (f *filler) append(ctx context.Context, locked bool) error {
 			return fmt.Errorf("build queues again: %w", err)
 		}
 	}
+	tellNoted(f.target) // a queue that is being filled counts as broken until it is whole
 	f.added += int64(len(f.batch))
 	failpoint.Hit(failpoint.QueuesMended)
 	f.batch = f.batch[:0]

@@ -164,6 +164,17 @@ func (f *follower) tail(ctx context.Context, t tail) error {
 	return nil
 }
 
+// rewind has it begin again at a physical offset, and forget that it failed. Nothing is being delivered.
+func (f *follower) rewind(from int64) {
+	f.last.Lock()
+	f.last.recordMark = recordMark{phy: -1}
+	f.last.Unlock()
+	f.from.Store(from)
+	f.refused, f.suspect = nil, 0
+	f.doubt.Store(false)
+	f.failed.Store(nil)
+}
+
 // fail ends the follower with an error that an operator has to see.
 func (f *follower) fail(err error) {
 	err = fmt.Errorf("dispatch to %s at physical offset %d: %w", f.view.name(), f.from.Load(), err)

@@ -70,13 +70,14 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 		return fmt.Errorf("get messages of %s: %w", req.Topic, ErrBatchQueue)
 	}
 	k := cq.Key{Topic: req.Topic, QueueID: req.QueueID}
+	round := s.replacing.round.Load()
 	ready := s.QueueReady(k) // before its bounds: what is read of a queue that was complete is
 	q, ok := s.views.queues.Queue(k)
 	if !ok {
 		switch {
 		case s.closed.Load():
 			return ErrClosed
-		case !ready:
+		case !ready || s.replacing.round.Load() != round:
 			return fmt.Errorf("get messages of %s: %w", k, ErrRebuilding)
 		}
 		res.Status, res.NextOffset = GetNoQueue, s.corrected(req.Offset, 0)
@@ -85,6 +86,9 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 	b, err := q.Bounds()
 	if err != nil {
 		return fmt.Errorf("get messages of %s: %w", q.Key(), s.foundDamaged(k, err))
+	}
+	if s.replacing.round.Load() != round { // the bounds may be those of a database that has just begun
+		ready = false
 	}
 	if !ready && (req.Offset < b.Min || req.Offset >= b.Max) {
 		return fmt.Errorf("get messages of %s at offset %d: %w", k, req.Offset, ErrRebuilding)

@@ -11,7 +11,7 @@ func TestGetTakesNoMemory(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	forEachSide(t, func(t *testing.T, o Options) {
+	forEachKind(t, func(t *testing.T, o Options) {
 		o.MappedFileSizeConsumeQueue = 20_000 // a get ends where a file does
 		root := t.TempDir()
 		s := openStore(t, root, o)

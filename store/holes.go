@@ -23,13 +23,19 @@ func (v *views) hole(k cq.Key, slot int64, why error) (again bool, err error) {
 		case waiting:
 			return false, ErrRebuilding
 		}
+		if why != nil && v.s.replacing.owed() {
+			return false, ErrRebuilding
+		}
 		if len(v.sides.responsible(k)) == 1 {
 			return false, nil
 		}
 	} else if !v.hasFiles() {
+		if v.s.replacing.alone() {
+			return false, ErrRebuilding
+		}
 		return false, why // RocksDB has checksums of its own; what is gone from it is no matter of pages
 	}
-	if !v.rebuild.ended() { // dispatch is on its way, and may fill it
+	if !v.rebuild.Load().ended() { // dispatch is on its way, and may fill it
 		return false, ErrRebuilding
 	}
 	files := v.queues

@@ -23,6 +23,9 @@ func (l Layout) endsOwedPath() string { return filepath.Join(l.StateDir(), endsO
 // oweEnds finds out whether RocksDB has to get ends, and notes that durably: from the note of a, which it reads, or from the database that was set aside.
 func (v *views) oweEnds(a *alignment) error {
 	if v.hasFiles() {
+		if err := v.sides.readEnds(); err != nil {
+			return err
+		}
 		if a.lost && a.begin > 0 && a.note == nil {
 			v.knownEnds = newKnownEnds()
 		}
@@ -65,6 +68,30 @@ func (v *views) oweEnds(a *alignment) error {
 	return nil
 }
 
+// readEnds reads the ends of queues that RocksDB alone had, if it was being replaced when the process ended.
+func (d *sides) readEnds() error {
+	if d == nil {
+		return nil
+	}
+	path := d.v.s.layout.endsOwedPath()
+	b, err := readFile(d.v.s.fs, path, maxQueueOffsetsBytes)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {
+		return nil
+	}
+	var ends *queueOffsets
+	if err == nil {
+		ends, err = parseQueueOffsets(b)
+	}
+	if err != nil {
+		return fmt.Errorf("read the ends of queues %s: %w", path, err)
+	}
+	d.ends = make(map[cq.Key]int64, len(ends.next))
+	for k, q := range ends.next {
+		d.ends[k] = q.next
+	}
+	return nil
+}
+
 func (v *views) noteEndsOwed(b []byte) error {
 	path := v.s.layout.endsOwedPath()
 	if err := makeDir(v.s.fs, filepath.Dir(path)); err != nil {
@@ -90,6 +117,13 @@ func (s *Store) salvageEnds(minPhy int64) *knownEnds {
 
 // learnEnds takes ends that were salvaged for what comes next in queues of which the log has no record. Nobody else has the view yet.
 func (v *views) learnEnds() {
+	if v.sides != nil {
+		for k, next := range v.sides.ends {
+			if v.view.mu.known[k] == nil && len(v.sides.responsible(k)) == 1 {
+				v.view.mu.known[k] = &queueState{next: next}
+			}
+		}
+	}
 	if v.knownEnds == nil {
 		return
 	}
@@ -147,7 +181,7 @@ func (v *views) tellForgotten() {
 
 // adoptLost gives a side that was lost the ends of the queues that only the other one has: the log has no record of them.
 func (d *sides) adoptLost(ctx context.Context) error {
-	if d.lostKind == "" || d.store.Failure(d.lostKind) != nil {
+	if d.lostKind == "" || d.store.Failure(d.lostKind) != nil || d.holds(d.lostKind) {
 		return nil
 	}
 	adopted := 0
@@ -159,7 +193,7 @@ func (d *sides) adoptLost(ctx context.Context) error {
 			checkName(d.side(d.lostKind), k) != nil {
 			continue
 		}
-		if err := d.adoptOne(ctx, k); err != nil {
+		if err := d.adoptOne(ctx, d.lostKind, k); err != nil {
 			return err
 		}
 		adopted++
@@ -168,16 +202,35 @@ func (d *sides) adoptLost(ctx context.Context) error {
 	return nil
 }
 
+// adoptNoted gives RocksDB the ends that were noted when a replacement was cut off, and forgets the note.
+func (d *sides) adoptNoted(ctx context.Context) error {
+	if d.ends == nil || d.store.Failure(cq.KindRocks) != nil || d.holds(cq.KindRocks) {
+		return nil
+	}
+	for k := range d.ends {
+		d.v.view.mu.Lock()
+		known := d.v.view.mu.known[k] != nil
+		d.v.view.mu.Unlock()
+		if !known || len(d.responsible(k)) > 1 || checkName(d.side(cq.KindRocks), k) != nil {
+			continue
+		}
+		if err := d.adoptOne(ctx, cq.KindRocks, k); err != nil {
+			return err
+		}
+	}
+	return removeDurably(d.v.s.fs, d.v.s.layout.endsOwedPath())
+}
+
 // adoptOne is adopt while nothing is appended, unless the queue has come meanwhile.
-func (d *sides) adoptOne(ctx context.Context, k cq.Key) error {
+func (d *sides) adoptOne(ctx context.Context, kind cq.Kind, k cq.Key) error {
 	v := d.v.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := d.store.AwaitReadable(ctx); err != nil {
 		return err
 	}
-	if _, there := d.side(d.lostKind).Queue(k); there {
+	if _, there := d.side(kind).Queue(k); there {
 		return nil
 	}
-	return d.adopt(ctx, d.lostKind, k)
+	return d.adopt(ctx, kind, k)
 }

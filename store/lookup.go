@@ -169,8 +169,11 @@ func (s *Store) queueFor(what string, k cq.Key) (q cq.Queue, ok bool, err error)
 		}
 	}
 	q, ok = s.views.queues.Queue(k)
-	if !ok && s.closed.Load() {
+	switch {
+	case !ok && s.closed.Load():
 		return nil, false, ErrClosed
+	case !ok && !s.QueueReady(k): // it was taken away meanwhile
+		return nil, false, fmt.Errorf("%s of %s: %w", what, k, ErrRebuilding)
 	}
 	return q, ok, nil
 }

@@ -267,10 +267,20 @@ func (v *queueView) append(ctx context.Context, b *queueBatch, end int64) error 
 		batch = v.wholeLocked(batch[at+1:])
 	}
 	v.mu.delivered, v.mu.last = end, b.added
-	if v.saveAtOnce || v.changed.Load() {
-		return v.saveBrokenLocked()
+	if v.saveAtOnce && !v.mu.saved || v.changed.Load() {
+		if err := v.saveBrokenLocked(); err != nil {
+			return err
+		}
 	}
+	tellNoted(v.queues)
 	return nil
+}
+
+// tellNoted tells a store of queues that what it has refused is noted, or dealt with; see cq.Noter.
+func tellNoted(queues cq.Store) {
+	if n, ok := queues.(cq.Noter); ok {
+		n.Noted()
+	}
 }
 
 // tell tells of a batch that was appended, or keeps it for who settles.

@@ -48,6 +48,9 @@ type Status struct {
 	// ErrorFlags are set by failures and forbid puts until they are cleared.
 	ErrorFlags []FlagError `json:"errorFlags"`
 
+	// SetAside are the directories that keep the files of a RocksDB of queues that was damaged, oldest first. Nothing reads them, and nothing removes them.
+	SetAside []string `json:"setAside,omitempty"`
+
 	past int64          // behind the filler that may stand at EndPhyOffset
 	log  *commitlog.Log // while it is read
 }
@@ -98,6 +101,9 @@ func ReadStatus(root string, o Options) (st Status, err error) {
 	}
 	if flags, err := OpenRunningFlags(nil, l.StateDir()); err == nil {
 		st.ErrorFlags = append(st.ErrorFlags, flags.Errors()...)
+	}
+	if st.SetAside, err = setAsideDirs(l, "rocksdb"); err != nil {
+		return st, err
 	}
 	st.readFlushed(l, o)
 	st.readFileQueues(l, log)

@@ -113,11 +113,12 @@ func (v *views) removeRebuildMark() error {
 
 // noteRebuild notes that everything below from is durable, or that the rebuild has ended. It is called with flushing held.
 func (v *views) noteRebuild(from int64) error {
+	r := v.rebuild.Load()
 	switch {
-	case v.rebuild == nil || v.unmarked || !v.rebuildsFiles():
+	case r == nil || v.unmarked || !v.rebuildsFiles():
 		return nil
-	case from < v.rebuild.to:
-		err := v.writeRebuildMark(v.rebuild, from)
+	case from < r.to:
+		err := v.writeRebuildMark(r, from)
 		if diskFull(err) {
 			v.s.logger.Warn("progress of the rebuild is not noted", slog.Any("err", err))
 			return nil
@@ -132,12 +133,13 @@ func (v *views) noteRebuild(from int64) error {
 // beginRebuild notes that the queues are complete up to from and no further, before the store serves: RocketMQ is told by the checkpoint, this module by the mark.
 // What the log was read for, the next offset of each queue, is noted too.
 func (v *views) beginRebuild(from, end int64) error {
-	v.rebuild = newRebuild(from, end)
+	r := newRebuild(from, end)
+	v.rebuild.Store(r)
 	v.s.logger.Warn("consume queues are built from the log while the store serves", slog.String("view", v.view.name()), slog.Int64("phyOffset", from), slog.Int64("bytes", end-from))
 	if !v.rebuildsFiles() {
 		return nil
 	}
-	return v.markFiles(v.rebuild)
+	return v.markFiles(r)
 }
 
 // rebuildsFiles tells whether a rebuild of what dispatch feeds is one of files.
@@ -168,7 +170,7 @@ func (v *views) markFiles(r *rebuild) error {
 
 // runRebuild dispatches up to where the log ended when the store was opened.
 func (v *views) runRebuild(ctx context.Context) error {
-	r := v.rebuild
+	r := v.rebuild.Load()
 	if r == nil {
 		return nil
 	}
@@ -234,9 +236,10 @@ func (s *Store) QueueState(k cq.Key) QueueState {
 
 // ready looks whether a queue has what the log had when the store was opened. have is told where it ends; nil: nobody.
 func (v *views) ready(k cq.Key, have *int64) bool {
-	if have == nil && v.view.brokenNow.Load() == 0 && v.compared() {
+	if have == nil && !v.s.replacing.now() && v.view.brokenNow.Load() == 0 && v.compared() {
 		return true // no lock in the way of readers
 	}
+	alone := v.s.replacing.alone() // before its bounds, which may be those of the old database
 	v.view.mu.Lock()
 	_, broken := v.view.mu.broken[k]
 	known := v.view.mu.known[k]
@@ -254,19 +257,29 @@ func (v *views) ready(k cq.Key, have *int64) bool {
 		*have = end
 	}
 	switch {
-	case broken || err != nil:
+	case broken || err != nil || alone:
+		return false
+	case v.sides.lacksWhole(k):
 		return false
 	case unitless || v.compared():
 		return true
 	}
-	return end >= v.ends[k]
+	return end >= v.nextAtOpen(k)
+}
+
+// nextAtOpen returns what is in ends, 0 without it.
+func (v *views) nextAtOpen(k cq.Key) int64 {
+	if ends := v.ends.Load(); ends != nil {
+		return (*ends)[k]
+	}
+	return 0
 }
 
 // compared tells whether the queues were built up to where the log ended when the store was opened, and those compared with it that can be: what is short is known to be broken.
 func (v *views) compared() bool {
 	select {
 	case <-v.verified:
-		return v.rebuild.ended()
+		return !v.s.replacing.alone() && v.rebuild.Load().ended() // in this order: the one is there before the other is over
 	default:
 		return false
 	}

@@ -158,8 +158,8 @@ func TestFRB08RebuildGoesOn(t *testing.T) {
 				defer g.release()
 				s = openStore(t, root, og)
 				require.GreaterOrEqual(t, <-g.at, at)
-				require.GreaterOrEqual(t, s.views.rebuild.from, at)
-				require.Less(t, s.views.rebuild.from, int64(200_000), "it is known how far the queues are")
+				require.GreaterOrEqual(t, s.views.rebuild.Load().from, at)
+				require.Less(t, s.views.rebuild.Load().from, int64(200_000), "it is known how far the queues are")
 				require.EqualValues(t, 1001, s.NextOffset("T", 0))
 				g.release()
 				awaitReady(t, s)
@@ -413,7 +413,7 @@ func TestRecoverBuildsLostQueuesAgain(t *testing.T) {
 		require.Equal(t, rep.LogEnd, rep.Views[0].Dispatched)
 		o.rebuildBytes = 0
 		s = openStore(t, root, o)
-		require.Nil(t, s.views.rebuild)
+		require.Nil(t, s.views.rebuild.Load())
 		require.NoError(t, s.Close())
 	})
 }

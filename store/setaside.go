@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -83,6 +84,7 @@ func (s *Store) openRocksAt(dir string, minPhy int64) (cq.Store, error) {
 	}
 	o := s.o.machineRocksOptions()
 	o.Create, o.MinPhyOffset, o.Logger = true, minPhy, s.o.Logger
+	o.OnDamage = s.replacing.found
 	q, err := rocks.Open(dir, o)
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (s *Store) openRocksAt(dir string, minPhy int64) (cq.Store, error) {
 }
 
 // setAsideRocks moves the files of a database out of dir, and nothing else that may be there, and returns where to. CURRENT goes first: cut off, it leaves remnants, which are
-// set aside in turn.
+// set aside in turn. Without such files nothing is done.
 func setAsideRocks(fsys mmap.FS, l Layout, dir string) (to string, err error) {
 	var names []string
 	if err := readDir(dir, func(e fs.DirEntry) error {
@@ -101,6 +103,9 @@ func setAsideRocks(fsys mmap.FS, l Layout, dir string) (to string, err error) {
 		return nil
 	}); err != nil {
 		return "", fmt.Errorf("set RocksDB aside: %w", err)
+	}
+	if len(names) == 0 {
+		return "", nil
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		if a == currentFile || b == currentFile {
@@ -171,14 +176,25 @@ func (l Layout) CheckShared() error {
 	})
 }
 
-// newestAside returns the directory that newAside made last of that name, "" where there is none.
-func newestAside(l Layout, name string) (dir string, err error) {
-	newest := 0
-	err = readDir(l.brokenDir(), func(e fs.DirEntry) error {
-		if n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), name+"-")); err == nil && e.IsDir() && n > newest && e.Name() == fmt.Sprintf("%s-%d", name, n) {
-			newest, dir = n, filepath.Join(l.brokenDir(), e.Name())
+// setAsideDirs returns the directories that newAside made of that name, in their order.
+func setAsideDirs(l Layout, name string) ([]string, error) {
+	numbers := map[string]int{}
+	err := readDir(l.brokenDir(), func(e fs.DirEntry) error {
+		if n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), name+"-")); err == nil && e.IsDir() && e.Name() == fmt.Sprintf("%s-%d", name, n) {
+			numbers[filepath.Join(l.brokenDir(), e.Name())] = n
 		}
 		return nil
 	})
+	dirs := slices.Collect(maps.Keys(numbers))
+	slices.SortFunc(dirs, func(a, b string) int { return numbers[a] - numbers[b] })
+	return dirs, err
+}
+
+// newestAside returns the directory that newAside made last of that name, "" where there is none.
+func newestAside(l Layout, name string) (dir string, err error) {
+	dirs, err := setAsideDirs(l, name)
+	if len(dirs) > 0 {
+		dir = dirs[len(dirs)-1]
+	}
 	return dir, err
 }

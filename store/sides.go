@@ -28,6 +28,8 @@ type sides struct {
 	fill     atomic.Pointer[filler] // at work
 	failed   atomic.Pointer[error]  // why the filling has ended
 
+	ends map[cq.Key]int64 // of queues that RocksDB alone had when a replacement was cut off, which were noted then; nil without. Used when the store is opened, and by verify
+
 	comparison comparison
 
 	mending sync.Mutex
@@ -185,17 +187,31 @@ func (d *sides) heldKind() cq.Kind {
 	return d.held
 }
 
-// holds tells whether that side is being filled.
-func (d *sides) holds(kind cq.Kind) bool { return d != nil && d.held == kind && !d.hold.ended() }
+// holds tells whether that side is being filled, or replaced.
+func (d *sides) holds(kind cq.Kind) bool {
+	return d != nil && (d.held == kind && !d.hold.ended() || kind == cq.KindRocks && d.v.s.replacing.side())
+}
+
+// lacksWhole tells whether all of a queue is being built again, as the one side that has it is replaced, or the other one lacks something too.
+func (d *sides) lacksWhole(k cq.Key) bool {
+	return d != nil && d.v.s.replacing.side() && (len(d.responsible(k)) == 1 || d.store.IsDiverged(cq.KindFile, k))
+}
 
 // next returns the offset that comes next in a queue, of which the log says that it is next, 0 when the log says nothing.
 func (d *sides) next(k cq.Key, next int64) (int64, error) {
-	if d.v.compared() {
+	if d.v.compared() && !d.v.s.replacing.side() {
 		n, err := d.store.NextOffset(k)
 		if err != nil && next > 0 && d.store.Failure(d.store.Authority()) == nil {
 			return next, nil // it is being built again
 		}
 		return max(next, n), err
+	}
+	if d.v.s.replacing.side() { // what was dispatched since the store was opened counts as well
+		d.v.view.mu.Lock()
+		if q := d.v.view.mu.known[k]; q != nil {
+			next = max(next, q.next)
+		}
+		d.v.view.mu.Unlock()
 	}
 	var errs []error
 	for _, kind := range combinedKinds { // they are being brought together, and which of them ends later means nothing
@@ -226,6 +242,9 @@ func (d *sides) lacks(kind cq.Kind) error {
 	if d == nil || kind == "" {
 		return nil
 	}
+	if kind == cq.KindRocks && d.v.s.replacing.side() {
+		return fmt.Errorf("the %s side of the consume queues is damaged and is being replaced: %w", kind, d.v.s.replacing.reason())
+	}
 	if err := d.store.Failure(kind); err != nil {
 		return fmt.Errorf("the %s side of the consume queues was given up: %w", kind, err)
 	}
@@ -253,7 +272,7 @@ func (d *sides) failure() error {
 		return nil
 	}
 	for _, kind := range combinedKinds {
-		if d.store.Failure(kind) != nil {
+		if d.store.Failure(kind) != nil && (kind != cq.KindRocks || !d.v.s.replacing.owed()) {
 			return d.lacks(kind)
 		}
 	}
@@ -313,8 +332,11 @@ func (d *sides) marks(m map[string]ViewMark, both ViewMark) {
 			mark.Dispatched = min(mark.Dispatched, readable)
 		}
 		if d.holds(kind) {
-			mark.Dispatched = d.hold.from
-			r := Rebuilding{From: d.hold.from, To: d.hold.to, Done: d.hold.from}
+			var r Rebuilding
+			if d.held == kind && !d.hold.ended() {
+				r = Rebuilding{From: d.hold.from, To: d.hold.to, Done: d.hold.from}
+			}
+			mark.Dispatched = r.Done
 			if f := d.fill.Load(); f != nil {
 				r.Done, r.To = max(f.at.Load(), r.From), max(f.to.Load(), r.To)
 				mark.Dispatched = r.Done
@@ -328,6 +350,9 @@ func (d *sides) marks(m map[string]ViewMark, both ViewMark) {
 			mark.Failure = (*why).Error()
 		}
 		mark.Comparing = d.comparison.progress()
+		if kind == cq.KindRocks {
+			d.v.s.replacing.tell(&mark)
+		}
 		m[string(kind)+" queues"] = mark
 	}
 }

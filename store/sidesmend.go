@@ -37,6 +37,9 @@ func (d *sides) verify(ctx context.Context) {
 	if err := d.adoptLost(ctx); err != nil && ctx.Err() == nil {
 		d.v.s.logger.Error("queues of which the log has no record may be empty on one side", slog.String("kind", string(d.lostKind)), slog.Any("err", err))
 	}
+	if err := d.adoptNoted(ctx); err != nil && ctx.Err() == nil {
+		d.v.s.logger.Error("queues that RocksDB alone had may be empty", slog.Any("err", err))
+	}
 }
 
 // errHistory is why a queue is diverged that begins later than on the other side.
@@ -57,7 +60,7 @@ func (d *sides) verifyQueue(ctx context.Context, k cq.Key) error {
 	kinds := d.responsible(k)
 	for i, kind := range kinds {
 		lows[i] = -1
-		if d.store.Failure(kind) != nil || d.store.IsDiverged(kind, k) {
+		if d.store.Failure(kind) != nil || d.store.IsDiverged(kind, k) || d.holds(kind) {
 			continue
 		}
 		queue, ok := d.side(kind).Queue(k)
@@ -123,7 +126,7 @@ func (d *sides) mend(ctx context.Context) error {
 			}
 			keys = append(keys, one.Key)
 		}
-		if len(keys) == 0 || d.holds(kind) || d.store.Failure(kind) != nil {
+		if len(keys) == 0 || d.holds(kind) || d.store.Failure(kind) != nil || kind == cq.KindRocks && d.v.s.replacing.owed() {
 			continue
 		}
 		errs = append(errs, d.mendSide(ctx, kind, keys))
@@ -261,6 +264,23 @@ func otherKind(kind cq.Kind) cq.Kind {
 // adopt gives a queue of which the log has no record the end that it has on the other side, or that was noted, so that it goes on there. What cannot be read of it goes. It is called while
 // nothing is appended.
 func (d *sides) adopt(ctx context.Context, kind cq.Kind, k cq.Key) error {
+	end, err := d.endOf(kind, k)
+	if err != nil || end.Max == 0 {
+		return err
+	}
+	if q, there := d.side(kind).Queue(k); there {
+		if b, err := q.Bounds(); err == nil && b.Max >= end.Max {
+			return nil
+		}
+		if err := d.side(kind).(cq.Dropper).DropQueue(ctx, k); err != nil {
+			return err
+		}
+	}
+	return d.side(kind).(cq.Importer).Publish(ctx, []cq.QueueEnd{end}, 0)
+}
+
+// endOf returns the end of a queue of which the log has no record, by the side that is not of that kind or by what was noted; its Max is 0 where neither knows any.
+func (d *sides) endOf(kind cq.Kind, k cq.Key) (end cq.QueueEnd, err error) {
 	last := cq.Bounds{LastPhyOffset: -1}
 	var why error
 	if q, ok := d.side(otherKind(kind)).Queue(k); ok {
@@ -277,23 +297,23 @@ func (d *sides) adopt(ctx context.Context, kind cq.Kind, k cq.Key) error {
 	}
 	if next == 0 {
 		if why != nil {
-			return fmt.Errorf("queue %s: nothing tells where it ended: %w", k, why)
+			return end, fmt.Errorf("queue %s: nothing tells where it ended: %w", k, why)
 		}
-		return nil
+		return end, nil
 	}
-	if q, there := d.side(kind).Queue(k); there {
-		if b, err := q.Bounds(); err == nil && b.Max >= next {
-			return nil
-		}
-		if err := d.side(kind).(cq.Dropper).DropQueue(ctx, k); err != nil {
-			return err
-		}
-	}
-	end := cq.QueueEnd{Key: k, Min: next, Max: next, MinPhyOffset: max(d.v.s.Log().MinOffset(), 0)}
+	end = cq.QueueEnd{Key: k, Min: next, Max: next, MinPhyOffset: max(d.v.s.Log().MinOffset(), 0)}
 	if last.Max == next {
 		end.LastPhyOffset = max(last.LastPhyOffset, 0)
 	}
-	return d.side(kind).(cq.Importer).Publish(ctx, []cq.QueueEnd{end}, 0)
+	return end, nil
+}
+
+// damagedSide returns the side that damage was found on.
+func (d *sides) damagedSide(damage *cq.CorruptError) cq.Kind {
+	if r, ok := d.side(cq.KindRocks).(interface{ Dir() string }); ok && damage.File == r.Dir() {
+		return cq.KindRocks
+	}
+	return cq.KindFile
 }
 
 // same tells whether the units of a queue that was built again are those of the other side. One that differs is left as it is, and not tried again: which of them is right
@@ -305,7 +325,7 @@ func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (ok bool, lack
 	}
 	verdict, err := d.store.Verify(ctx, k, combine.Units)
 	var damage *cq.CorruptError
-	if errors.As(err, &damage) { // one that was built now can be read
+	if errors.As(err, &damage) && d.damagedSide(damage) == other { // one that was built now can be read
 		return true, err, nil
 	}
 	if err != nil {

@@ -53,6 +53,7 @@ type Store struct {
 
 	retention *retention // nil: not started
 	holders   holders
+	replacing *replacing
 
 	lock             *Lock // nil: on another filesystem than the machine's, or the caller has it
 	abort            abortMark
@@ -74,6 +75,7 @@ func newStore(o Options) *Store {
 		offsets: newOffsetTable(o.TopicQueueLockNum), memory: machineMemory(), catchUpSaveBytes: catchUpSaveBytes, catchUpSaveShare: catchUpSaveShare,
 		settleAhead:  maxSettleAhead,
 		rebuildBytes: rebuildBytes,
+		replacing:    newReplacing(),
 	}
 	if o.rebuildBytes > 0 {
 		s.rebuildBytes = o.rebuildBytes

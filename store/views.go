@@ -50,24 +50,20 @@ type views struct {
 	// durableTo is the physical offset below which every unit is durable, in queues that are whole: what the log may lose. 0 until the first flush.
 	durableTo atomic.Int64
 
-	rebuild *rebuild         // nil: the queues were complete when the store was opened. Constant
-	ends    map[cq.Key]int64 // the next offset of each queue by the log when the store was opened; of RocksDB only where the log was read for it. Constant
+	rebuild atomic.Pointer[rebuild] // nil: the queues were complete when the store was opened, and have not been replaced since
+	// ends is the next offset of each queue by the log when the store was opened, or when its RocksDB was replaced; of RocksDB only where the log was read for it. A map in it is constant.
+	ends atomic.Pointer[map[cq.Key]int64]
+
+	dispatching dispatching
 }
 
 // start starts the follower, the mending and the flush.
 func (v *views) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	v.stop, v.stopped = cancel, ctx.Done()
-	v.running.Go(func() {
-		if err := v.runRebuild(ctx); err == nil {
-			v.follow.run(ctx, v.s.writer)
-		} else if ctx.Err() == nil {
-			v.follow.fail(err)
-		}
-		if err := v.follow.failure(); err != nil {
-			v.s.setFlag(FlagLogicsQueueError, err)
-		}
-	})
+	v.dispatching.again = make(chan struct{})
+	run, parked := v.dispatching.turn(ctx)
+	v.running.Go(func() { v.dispatch(ctx, run, parked) })
 	for _, x := range v.indexes(false) {
 		v.running.Go(func() { x.feed().follow.run(ctx, v.s.writer) })
 	}
@@ -75,13 +71,14 @@ func (v *views) start() {
 		if err := v.sides.run(ctx); err != nil && ctx.Err() == nil {
 			v.s.logger.Error("a side of the consume queues stays behind", slog.Any("err", err))
 		}
+		v.replaceDamaged(ctx)
 	})
 	v.running.Go(func() { v.mendBroken(ctx) })
 	v.running.Go(func() {
 		defer close(v.verified)
-		if v.rebuild != nil {
+		if r := v.rebuild.Load(); r != nil {
 			select {
-			case <-v.rebuild.done:
+			case <-r.done:
 			case <-ctx.Done():
 				return
 			}
@@ -181,7 +178,7 @@ func (v *views) flushNowAndThen(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			if err := v.flush(ctx); err != nil && ctx.Err() == nil {
+			if err := v.flush(ctx); err != nil && ctx.Err() == nil && !v.s.replacing.owed() {
 				v.s.setFlag(FlagLogicsQueueError, err)
 			}
 		}
@@ -195,7 +192,8 @@ func (v *views) flush(ctx context.Context) error {
 	from := v.follow.from.Load()
 	whole := v.view.brokenNow.Load() == 0 && v.sides.lacking() == nil // in this order: what is below from was delivered, or its queue is known to be broken
 	last, lastMs, note := v.mark()
-	rebuilding := v.rebuild != nil && from < v.rebuild.to
+	r := v.rebuild.Load()
+	rebuilding := r != nil && from < r.to
 	if rebuilding {
 		note = nil // the one there is counts more of the log
 	}
@@ -289,7 +287,7 @@ const (
 // drain waits until the views are at the end of the log, as far as they can come there soon: what is being built again is not waited for.
 func (v *views) drain(ctx context.Context) {
 	begin, told := time.Now(), time.Now()
-	for v.s.writer.Failure() == nil && ctx.Err() == nil {
+	for v.s.writer.Failure() == nil && ctx.Err() == nil && !v.s.replacing.alone() {
 		if !v.owes(v.follow) && !v.owesIndex() {
 			return
 		}
@@ -308,13 +306,14 @@ func (v *views) drain(ctx context.Context) {
 // close brings the queues to the end of the log, makes them durable and closes them. left says what could not be done: then the store was
 // not left in order. What is being built again is left where it is, and goes on from there when the store is next opened.
 func (v *views) close(ctx context.Context) (left, err error) {
-	if v.rebuild.ended() {
+	if r := v.rebuild.Load(); r.ended() {
 		v.drain(ctx)
 		left = v.compareAtClose(ctx)
 		left = errors.Join(left, v.mendAtClose(ctx), v.sides.lacking())
 	} else {
-		left = fmt.Errorf("the consume queues are being built from the log, up to %d of %d", v.follow.from.Load(), v.rebuild.to)
+		left = fmt.Errorf("the consume queues are being built from the log, up to %d of %d", v.follow.from.Load(), r.to)
 	}
+	left = errors.Join(left, v.s.replacing.left())
 	v.stop()
 	v.running.Wait()
 	if n := v.view.brokenNow.Load(); n > 0 {
@@ -387,8 +386,8 @@ func (v *views) tooFarBehind() bool {
 		return false
 	}
 	from := v.follow.from.Load()
-	if v.rebuild != nil {
-		from = max(from, v.rebuild.to)
+	if r := v.rebuild.Load(); r != nil {
+		from = max(from, r.to)
 	}
 	return v.s.writer.Positions().Wrote-from > limit
 }

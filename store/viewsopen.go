@@ -25,6 +25,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 		s.logger.Warn("checkpoint is not used", slog.Any("err", err)) // costs time, and nothing else
 		v.checkpoint = Checkpoint{}
 	}
+	s.replacing.off.Store(s.waits || s.o.QueueDamagePolicy == QueueDamageRefuse)
 	if err := v.openQueues(); err != nil {
 		return err
 	}
@@ -399,14 +400,14 @@ func (v *views) learnQueues(log *commitlog.Log, note *queueOffsets, from, end in
 
 // loadOffsets lets puts find out which offset comes next: what the log says, and for a queue of which the log has no record left, what the queue says.
 func (s *Store) loadOffsets(v *views) error {
-	v.ends = make(map[cq.Key]int64, len(v.view.mu.known)) // nobody else has the view yet, and nobody changes this
+	ends := make(map[cq.Key]int64, len(v.view.mu.known)) // nobody else has the view yet
 	for k, q := range v.view.mu.known {
-		v.ends[k] = q.next
+		ends[k] = q.next
 	}
-	byLog := v.ends
+	v.ends.Store(&ends)
 	s.offsets.load = func(topic string, id int32) (int64, error) {
 		k := cq.Key{Topic: topic, QueueID: id}
-		next := byLog[k]
+		next := v.nextAtOpen(k)
 		if v.sides != nil {
 			return v.sides.next(k, next)
 		}

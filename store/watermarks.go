@@ -2,6 +2,8 @@ package store
 
 import (
 	"time"
+
+	"github.com/tandemq/tandemmq/cq"
 )
 
 // Watermarks are how far the parts of a store have come, as physical offsets. MinPhyOffset is where the log begins; everything below each of the others is done.
@@ -33,7 +35,11 @@ type ViewMark struct {
 	Rebuilding *Rebuilding `json:"rebuilding,omitempty"`
 	// Comparing is there on both sides of a combined store while their units are compared after a stop that was not in order, or that has still to be gone on with.
 	Comparing *Comparing `json:"comparing,omitempty"`
-	Failure   string     `json:"failure,omitempty"` // why dispatch has stopped
+	// SetAside is the directory with the files of a RocksDB that this process found damaged and has replaced, the last one, and Damage what was wrong with it. While it is being replaced
+	// Rebuilding is there.
+	SetAside string `json:"setAside,omitempty"`
+	Damage   string `json:"damage,omitempty"`
+	Failure  string `json:"failure,omitempty"` // why dispatch has stopped
 }
 
 // Watermarks returns how far everything has come. Each value was true at some moment during the call.
@@ -45,11 +51,14 @@ func (s *Store) Watermarks() Watermarks {
 		mark := s.mark(v.follow)
 		_, _, mark.Durable = v.queues.Progress()
 		mark.Conflicts, mark.Unsupported, mark.Broken = q.conflicts.Load(), q.unsupported.Load(), int(q.brokenNow.Load())
-		switch r := v.rebuild; {
+		switch r := v.rebuild.Load(); {
 		case !r.ended():
 			mark.Rebuilding = &Rebuilding{From: r.from, To: r.to, Done: min(mark.Dispatched, r.to)}
 		case mark.Broken > 0:
 			mark.Rebuilding = q.mendMark()
+		}
+		if v.queues.Kind() == cq.KindRocks {
+			s.replacing.tell(&mark)
 		}
 		m.Views[q.name()] = mark
 		if v.sides != nil {

@@ -49,6 +49,11 @@ func TestStoreStatus(t *testing.T) {
 	require.Regexp(t, `index +[0-9,]+ +up to the log's end`, stdout)
 	require.Contains(t, stdout, "2023-11-14T22:13:20.000Z to ", "times are UTC, and say so")
 
+	aside := filepath.Join(root, "tandemmq", "broken", "rocksdb-1") // as a replaced RocksDB is kept
+	require.NoError(t, os.MkdirAll(aside, 0o755))
+	_, stdout, _ = runApp(t, "store", "status", "--store", root)
+	require.Contains(t, stdout, "a damaged RocksDB of queues, which nothing needs any more: "+aside)
+
 	code, _, stderr = runApp(t, "store", "status", "--store", filepath.Join(root, "nothing"))
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "nothing")
