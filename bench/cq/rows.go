@@ -40,20 +40,23 @@ type sizes struct {
 	Point       time.Duration `json:"point"`       // that a point of a curve may take, to judge by the one before
 	RocksQueues []int         `json:"rocksQueues"` // points of the curve
 	FileQueues  []int         `json:"fileQueues"`
+	BothQueues  []int         `json:"bothQueues"`
 }
 
 var profiles = map[string]sizes{
 	"quick": {
 		Units: 1_000_000, ManyUnits: 500_000, FileUnits: 5_000_000, ReadUnits: 400_000, Reads: 20_000, Messages: 200_000, Queues: 2_000, Samples: 5_000, Warmup: 100_000,
-		Paced: 3 * time.Second, Sustained: 3 * time.Second, Point: 20 * time.Second, RocksQueues: []int{1000, 10_000}, FileQueues: []int{1000, 10_000},
+		Paced: 3 * time.Second, Sustained: 3 * time.Second, Point: 20 * time.Second, RocksQueues: []int{1000, 10_000}, FileQueues: []int{1000, 10_000}, BothQueues: []int{10_000},
 	},
 	"default": {
 		Units: 4_000_000, ManyUnits: 2_000_000, FileUnits: 20_000_000, ReadUnits: 1_000_000, Reads: 50_000, Messages: 1_000_000, Queues: 10_000, Samples: 20_000, Warmup: 200_000,
 		Paced: 5 * time.Second, Sustained: 5 * time.Second, Point: time.Minute, RocksQueues: []int{1000, 10_000, 100_000}, FileQueues: []int{1000, 10_000, 100_000},
+		BothQueues: []int{100_000},
 	},
 	"full": {
 		Units: 20_000_000, ManyUnits: 10_000_000, FileUnits: 50_000_000, ReadUnits: 10_000_000, Reads: 100_000, Messages: 1_000_000, Big: 10_000_000, Queues: 10_000, Samples: 20_000,
 		Warmup: 200_000, Paced: 60 * time.Second, Sustained: 20 * time.Second, Point: time.Hour, RocksQueues: []int{1000, 10_000, 100_000, 1_000_000}, FileQueues: []int{1000, 10_000, 100_000},
+		BothQueues: []int{100_000},
 	},
 }
 
@@ -82,6 +85,7 @@ func rows(s sizes) []row {
 		{name: "file-append-mixed", engine: fileQueues, queues: 8, measure: appendUnits},
 		{name: "file-read", engine: fileQueues, queues: 8, measure: readUnits},
 		{name: "combine-append-8", engine: combineRocks, queues: 8, measure: appendUnits},
+		{name: "combine-append-100000", engine: combineRocks, queues: 100_000, measure: appendUnits},
 	}
 	for _, e := range engines {
 		all = append(all, row{name: "written-" + string(e), engine: e, queues: 8, measure: written})
@@ -112,6 +116,9 @@ func rows(s sizes) []row {
 	}
 	for _, n := range s.FileQueues {
 		all = append(all, row{name: fmt.Sprintf("queues-file-%d", n), engine: fileQueues, queues: n, once: true, curve: true, measure: manyQueues})
+	}
+	for _, n := range s.BothQueues {
+		all = append(all, row{name: fmt.Sprintf("queues-combine-%d", n), engine: combineRocks, queues: n, once: true, curve: true, measure: manyQueues})
 	}
 	return all
 }
