@@ -76,6 +76,13 @@ func TestF1AuditKeepsNumbering(t *testing.T) {
 			l.put(msg{topic: "A", queue: 0, offset: 14})
 			l.put(msg{topic: "A", queue: 0, offset: 15})
 		}, map[Code]int64{CodeSlotTaken: 2, CodeNumbering: 1}},
+		{"shifted for a while", func(l *testLog) {
+			l.put(msg{topic: "A", queue: 0, offset: 10, noUnit: true})
+			l.put(msg{topic: "A", queue: 0, offset: 11})
+			l.put(msg{topic: "A", queue: 0, offset: 12})
+			l.put(msg{topic: "A", queue: 0, offset: 12}) // the queue's own end counts
+			l.put(msg{topic: "A", queue: 0, offset: 13})
+		}, map[Code]int64{CodeSlotTaken: 1, CodeNumbering: 1}},
 		{"deleted and made anew", func(l *testLog) {
 			l.units[keyA0] = nil
 			for range 4 {
@@ -127,6 +134,25 @@ func TestF5AuditOfAShiftedSide(t *testing.T) {
 	found, _, mends := audited(t, log, auditOptions{keep: cq.KindFile}, l.source(), other)
 	require.Equal(t, map[Code]int64{CodeShifted: 1, CodeExtraUnits: 1}, found.Counts, found.First)
 	require.Empty(t, mends)
+}
+
+// A side that was shifted for a while, and gave offsets then, is told from one that follows the log, and not written over.
+func TestF5AuditOfASideThatWasShifted(t *testing.T) {
+	l := newTestLog(t)
+	fillLog(l, 30)
+	for at := range int64(3) {
+		l.put(msg{topic: "A", queue: 0, offset: 10 + at})
+	}
+	right := l.copied()
+	u := l.units[keyA0]
+	l.units[keyA0] = append(u[:10:10], u[11:]...)
+	for at := range int64(2) {
+		l.put(msg{topic: "A", queue: 0, offset: 12 + at})
+	}
+	found, _, mends := audited(t, l.open(), auditOptions{keep: cq.KindFile}, l.source(), right)
+	require.Equal(t, map[Code]int64{CodeShifted: 1, CodeMissingUnits: 1}, found.Counts, found.First)
+	require.Len(t, mends, 1)
+	require.EqualValues(t, 13, mends[0].slot, "of the side that ends earlier")
 }
 
 // Where the log has two records of a slot and each side another one, the unit of the side that reads belong to stays.

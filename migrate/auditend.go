@@ -45,7 +45,7 @@ func (a *audit) finish(q *auditQueue) error {
 // tail judges the units behind the last one that a record has.
 func (a *audit) tail(q *auditQueue, side int) error {
 	s := &q.sides[side]
-	if s.shift != 0 && len(a.sides) == 1 {
+	if s.shifted > 0 && q.apart == 0 {
 		a.notice(a.finding(q, side, CodeNumbering, -1, -1, fmt.Sprintf("%d units stand beside the slots that their records name; they are kept", s.shifted)))
 	}
 	from := max(s.met, s.bounds.Min)
@@ -137,14 +137,12 @@ func (a *audit) against(q *auditQueue) {
 	if a.exempt(q, 0) || a.exempt(q, 1) {
 		return
 	}
-	if x.shift != y.shift && x.q != nil && y.q != nil {
+	if q.apart > 0 {
 		side := 0
-		if x.shift == 0 {
+		if x.shifted == 0 || y.shifted > 0 && a.sides[0].Kind() == a.keep {
 			side = 1
 		}
-		s := &q.sides[side]
-		a.report(a.finding(q, side, CodeShifted, -1, -1,
-			fmt.Sprintf("%d units stand %d slots beside those that their records and the other side have, up to the end; --renumber has them stand where the records say", s.shifted, s.shift)))
+		a.report(a.finding(q, side, CodeShifted, -1, -1, fmt.Sprintf("%d units stand beside the slots that their records and the other side have; --renumber has them stand where the records say", q.sides[side].shifted)))
 		return
 	}
 	ex, ey := x.next(), y.next()

@@ -14,6 +14,7 @@ type auditQueue struct {
 	key   cq.Key
 	id    int
 	sides [2]auditSide
+	apart int64 // records that stand in one slot on the one side and in another, or none, on the other
 }
 
 // auditSide is what an audit knows of a queue on one side.
@@ -26,7 +27,7 @@ type auditSide struct {
 	buf  []cq.Unit // read ahead
 	from int64     // slot of buf[0]
 
-	// shift is by how much the slots of records lie above those of their units from here on (F1); shifted counts the units behind it.
+	// shift is by how much the slots that records name lie above those of their units at present (F1); shifted counts the units that are beside theirs.
 	shift, shifted int64
 	// met is the slot behind the last one that a record has.
 	met int64
@@ -56,6 +57,7 @@ type there int
 const (
 	thereExempt there = iota // the side does not have such queues
 	thereRight               // the record's unit
+	thereHidden              // the same, below the beginning that the queue says it has
 	thereWrong               // something else, or nothing, and the record's unit belongs there
 	thereTaken               // the unit of another record that has the slot as well
 	thereOld                 // the queue holds no unit of the record and should not: it was made anew since, or is shifted
@@ -81,25 +83,50 @@ func (a *audit) meet(q *auditQueue, r *message.Record, slot int64) error {
 		}
 		count[looks[i].is]++
 	}
-	want := unitOf(r)
+	want, placed := unitOf(r), count[thereRight]+count[thereHidden]
 	switch {
 	case count[thereTaken] > 0 && count[thereRight] > 0:
 		return a.twice(q, slot, want, looks)
-	case count[thereTaken] > 0 || count[thereOld] > 0 && count[thereRight] == 0:
+	case count[thereTaken] > 0 || count[thereOld] > 0 && placed == 0:
 		a.notice(Finding{
 			Code: CodeSlotTaken, Topic: q.key.Topic, QueueID: q.key.QueueID, QueueOffset: slot, PhyOffset: r.PhyOffset,
 			Text: fmt.Sprintf("the record at %d numbers itself %d but has no unit; the queue's numbering is kept", r.PhyOffset, slot),
 		})
 		return nil
+	case placed == 2 && looks[0].at != looks[1].at, placed == 1 && count[thereOld] > 0:
+		q.apart++
 	}
 	for i := range a.sides {
-		switch l := &looks[i]; l.is {
+		l := &looks[i]
+		if l.is == thereWrong && placed == 1 && q.apart == 0 { // as the other side has it
+			if err := a.beside(&q.sides[i], r, l, looks[1-i].at); err != nil {
+				return err
+			}
+		}
+		switch l.is {
 		case thereRight:
 			q.sides[i].hold(l.at, r.PhyOffset)
-		case thereWrong:
+		case thereWrong, thereHidden:
 			if err := a.wrong(q, i, l, want); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// beside looks for a record in the slot in which the other side has it, beside the one that it names.
+func (a *audit) beside(s *auditSide, r *message.Record, l *look, at int64) (err error) {
+	if at == l.at {
+		return nil
+	}
+	l.at = at
+	if l.u, l.has, err = a.peek(s, at); err != nil || !l.has {
+		return err
+	}
+	if l.code = CodeWrongPosition; l.u.PhyOffset == r.PhyOffset {
+		if l.code = unlike(r, l.u); l.code == "" {
+			l.is = thereRight
 		}
 	}
 	return nil
@@ -226,20 +253,28 @@ func (a *audit) look(q *auditQueue, side int, r *message.Record, slot int64) (l 
 	if l.u, l.has, err = a.unit(s, l.at); err != nil {
 		return l, err
 	}
-	switch {
-	case !l.has:
-		return a.lookEmpty(q, side, r, l)
-	case l.u.PhyOffset != r.PhyOffset:
-		return a.lookOther(q, side, r, l, slot)
-	case l.at < s.bounds.Min && s.bad == nil:
-		l.code = CodeHiddenUnits
+	if !l.has || l.u.PhyOffset != r.PhyOffset {
+		// The record may stand beside the slot that it names, as the next one of the queue all the same.
+		next := max(s.met, s.bounds.Min)
+		u, ok, err := a.peek(s, next)
+		if err != nil {
+			return l, err
+		}
+		if a.renumber || !ok || u.PhyOffset != r.PhyOffset {
+			if !l.has {
+				return a.lookEmpty(q, side, r, l)
+			}
+			return a.lookOther(q, side, r, l, slot)
+		}
+		s.shift, l.at, l.u, l.has = slot-next, next, u, true
+	}
+	if l.code = unlike(r, l.u); l.code != "" {
 		return l, nil
 	}
-	if l.code = unlike(r, l.u); l.code == "" {
-		if s.met < l.at {
-			a.passed(q, side, l.at)
-		}
-		l.is = thereRight
+	if l.is = thereRight; l.at < s.bounds.Min && s.bad == nil {
+		l.is, l.code = thereHidden, CodeHiddenUnits
+	} else if s.met < l.at {
+		a.passed(q, side, l.at)
 	}
 	return l, nil
 }
@@ -330,18 +365,18 @@ func (a *audit) lookOther(q *auditQueue, side int, r *message.Record, l look, sl
 		return l, nil
 	}
 	if !a.renumber {
-		shift, found, err := a.resync(q, s, r, l, slot, c)
+		skipped, err := a.skipped(q, s, r)
+		if skipped || err != nil {
+			l.is = thereOld
+			return l, err
+		}
+		at, err := a.behind(q, s, r, l.at)
 		if err != nil {
 			return l, err
 		}
-		if found {
-			s.shift = shift
-			if l.at = slot - shift; shift < 0 { // the record is found behind units that do not belong
-				a.passed(q, side, l.at)
-				l.is = thereRight
-			} else {
-				l.is = thereOld
-			}
+		if at >= 0 {
+			a.passed(q, side, at)
+			s.shift, l.at, l.is = slot-at, at, thereRight
 			return l, nil
 		}
 	}
@@ -352,46 +387,57 @@ func (a *audit) lookOther(q *auditQueue, side int, r *message.Record, l look, sl
 	return l, nil
 }
 
-// resync finds out whether a queue is shifted from a slot on: the units that follow, up to the last one, lead to records of the queue in their order, beside the slots that these have.
-func (a *audit) resync(q *auditQueue, s *auditSide, r *message.Record, l look, slot int64, c claim) (shift int64, found bool, err error) {
+// auditFollow is for how many units a queue is followed where a record has none.
+const auditFollow = 1024
+
+// skipped tells whether a queue goes on behind a record without a unit for it, its next units in slots below those that their records name (F1, F5): they lead to records of the queue in their order, up to
+// where the numbers agree again or the queue ends.
+func (a *audit) skipped(q *auditQueue, s *auditSide, r *message.Record) (bool, error) {
+	before := r.PhyOffset
+	shift := int64(0)
+	begin := max(s.met, s.bounds.Min)
+	for slot := begin; slot < min(s.bounds.Max, begin+auditFollow); slot++ {
+		u, ok, err := a.peek(s, slot)
+		if err != nil || !ok || u.PhyOffset <= before {
+			return false, err
+		}
+		c, err := a.ask(q.key, u)
+		if err != nil || !c.belongs {
+			return false, err
+		}
+		k := c.slot - slot
+		if slot == begin && k <= 0 {
+			return false, nil
+		}
+		if k < shift {
+			return true, nil
+		}
+		shift, before = k, u.PhyOffset
+	}
+	return shift > 0, nil
+}
+
+// behind returns the slot in which a record stands behind units that do not belong, in a queue that has more units than records from there to its end; -1 for none.
+func (a *audit) behind(q *auditQueue, s *auditSide, r *message.Record, at int64) (int64, error) {
 	end := s.bounds.Max - 1
 	last, ok, err := a.peek(s, end)
 	if err != nil || !ok {
-		return 0, false, err
+		return -1, err
 	}
-	cl, err := a.ask(q.key, last)
-	if err != nil || !cl.belongs {
-		return 0, false, err
+	c, err := a.ask(q.key, last)
+	if err != nil || !c.belongs || c.slot-end >= s.shift {
+		return -1, err
 	}
-	total := cl.slot - end
-	if total == s.shift {
-		return 0, false, nil
-	}
-	if total < s.shift { // more units than records
-		for at := l.at + 1; at <= min(l.at+s.shift-total, l.at+auditResyncSlots, end); at++ {
-			u, ok, err := a.peek(s, at)
-			if err != nil {
-				return 0, false, err
-			}
-			if ok && u.PhyOffset == r.PhyOffset && unlike(r, u) == "" {
-				return slot - at, true, nil
-			}
+	for next := at + 1; next <= min(at+s.shift-(c.slot-end), at+auditResyncSlots, end); next++ {
+		u, ok, err := a.peek(s, next)
+		if err != nil {
+			return -1, err
 		}
-		return 0, false, nil
+		if ok && u.PhyOffset == r.PhyOffset && unlike(r, u) == "" {
+			return next, nil
+		}
 	}
-	k := c.slot - l.at
-	if !c.belongs || k <= s.shift || k > total || l.u.PhyOffset <= s.lastPhy && s.lastSlot >= 0 {
-		return 0, false, nil
-	}
-	if l.at == end {
-		return k, true, nil
-	}
-	next, ok, err := a.peek(s, l.at+1)
-	if err != nil || !ok || next.PhyOffset <= l.u.PhyOffset {
-		return 0, false, err
-	}
-	cn, err := a.ask(q.key, next)
-	return k, err == nil && cn.belongs && cn.slot-(l.at+1) >= k, err
+	return -1, nil
 }
 
 // passed looks at units in slots that no record has had, below one that a record has.

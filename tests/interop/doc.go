@@ -19,6 +19,7 @@
 //	putkill_test.go   the puts of a process that was killed
 //	putgolden_test.go puts into the golden stores
 //	offsets_test.go   consumer offsets reset by `tandemmq store offsets`, loaded by a broker's own offset managers
+//	sequence_test.go  the sequences of modes that break RocketMQ, before and after migrate repair
 //	combine_test.go   stores with queues in files and in RocksDB at once, opened with both or one of them, by either in turn, after stops and kills
 //	reads_test.go     random reads, by the library and by RocketMQ; readstores_test.go the stores, readcalls_test.go the calls, readdiff_test.go the differences
 //	admin_test.go     commands of mqadmin against a broker of ours with its NameServer
