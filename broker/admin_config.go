@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/tandemq/tandemmq/broker/meta"
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/conffile"
 	"github.com/tandemq/tandemmq/internal/property"
 	"github.com/tandemq/tandemmq/remoting"
 	"github.com/tandemq/tandemmq/store"
@@ -53,7 +56,7 @@ func (b *Broker) getConfig(*remoting.Command, *remoting.Fields) (remoting.Comman
 	return resp, err
 }
 
-// updateConfig serves UPDATE_BROKER_CONFIG: properties that are live are in effect when the answer goes, until the broker is restarted: no file is changed. One that takes a restart, or a value that
+// updateConfig serves UPDATE_BROKER_CONFIG: properties that are live are in effect, and in ConfFile, when the answer goes. One that takes a restart, or a value that
 // is none, is told in words, and nothing is changed then. Properties of RocketMQ's that are not known here are kept as they are given, and told of too.
 //
 // Source: AdminBrokerProcessor.updateBrokerConfig, 5.5.0, which takes whatever it is given.
@@ -97,11 +100,32 @@ func (b *Broker) updateConfig(req *remoting.Command, _ *remoting.Fields) (remoti
 	if err := b.configChanged(old, &now); err != nil {
 		return remoting.Command{}, err
 	}
-	resp := remoting.Command{Code: remoting.Success}
+	var remarks []string
 	if len(unknown) > 0 {
-		resp.Remark = "kept, and without effect: " + strings.Join(unknown, ", ")
+		remarks = append(remarks, "kept, and without effect: "+strings.Join(unknown, ", "))
 	}
-	return resp, nil
+	if b.o.ConfFile == "" {
+		remarks = append(remarks, untilRestart)
+		b.log.Warn(untilRestart, slog.Any("names", names))
+	} else if err := writeConf(b.o.ConfFile, set); err != nil {
+		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "in effect until the broker is restarted, and not written: %v", err)
+	}
+	return remoting.Command{Code: remoting.Success, Remark: strings.Join(remarks, "; ")}, nil
+}
+
+const untilRestart = "changed properties are in effect until the broker is restarted: it was started without a broker.conf"
+
+// writeConf sets properties in a broker.conf; a link to it stays one.
+func writeConf(path string, set map[string]string) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return conffile.Replace(path, property.Edit(text, set))
 }
 
 // changed returns options with properties set: what the store has to be told, and properties that nothing here knows. The error joins every reason against it.

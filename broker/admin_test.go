@@ -483,6 +483,7 @@ func TestT45Config(t *testing.T) {
 	require.Contains(t, get(), "\nautoCreateTopicEnable=true\n")
 	resp := ok(t, b, client, remoting.UpdateBrokerConfig, "# comment\nautoCreateTopicEnable=false\nuseEpoll : true\n")
 	require.Contains(t, resp.Remark, "useEpoll")
+	require.Contains(t, resp.Remark, "until the broker is restarted")
 	require.Contains(t, get(), "\nautoCreateTopicEnable=false\n")
 	require.Contains(t, get(), "\nuseEpoll=true\n")
 	require.Equal(t, remoting.TopicNotExist, sendV2(t, b, client, "T", []byte("x"), "").Code, "in effect at once")
@@ -510,6 +511,39 @@ func TestT45Config(t *testing.T) {
 	require.Equal(t, remoting.NoPermission, sendV2(t, b, client, "TBW102", []byte("x"), "").Code)
 	require.Equal(t, 3, int(b.changes)+1)
 	require.Contains(t, ok(t, b, client, remoting.GetBrokerConfig, "").Ext.Get("version"), `"counter":2`)
+}
+
+// Changed properties stand in the broker.conf when the answer goes, beside what somebody wrote there.
+func TestT45ConfigIsWrittenToBrokerConf(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "real.conf"), filepath.Join(dir, "broker.conf")
+	require.NoError(t, os.WriteFile(path, []byte("# mine\nautoCreateTopicEnable = true\nbrokerName=b\n"), 0o600))
+	require.NoError(t, os.Symlink("real.conf", link))
+	b, client := openTest(t, func(o *Options) { o.ConfFile = link })
+	resp := ok(t, b, client, remoting.UpdateBrokerConfig, "autoCreateTopicEnable=false\nuseEpoll=true\n")
+	require.NotContains(t, resp.Remark, "restart")
+	want := "# mine\nautoCreateTopicEnable=false\nbrokerName=b\nuseEpoll=true\n"
+	read := func() string {
+		text, err := os.ReadFile(link)
+		require.NoError(t, err)
+		return string(text)
+	}
+	require.Equal(t, want, read())
+	at, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, at.Mode()&os.ModeSymlink)
+	at, err = os.Stat(link)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), at.Mode().Perm(), "who may read it stays")
+
+	require.Equal(t, remoting.SystemError, call(t, b, client, remoting.UpdateBrokerConfig, []byte("autoCreateTopicEnable=true\nbrokerPermission=9")).Code)
+	require.Equal(t, want, read(), "what is refused is not written")
+	require.NoError(t, os.Remove(link))
+	resp = call(t, b, client, remoting.UpdateBrokerConfig, []byte("autoCreateTopicEnable=true"))
+	require.Equal(t, remoting.SystemError, resp.Code)
+	require.Contains(t, resp.Remark, "in effect until the broker is restarted, and not written")
+	require.Contains(t, resp.Remark, link)
+	require.True(t, b.live().AutoCreateTopicEnable)
 }
 
 // TestT45NameServers: a broker that is given another NameServer registers there and leaves the old one.

@@ -128,6 +128,8 @@ type Options struct {
 
 	// Store are the options of the store.
 	Store store.Options `prop:"-"`
+	// ConfFile is the broker.conf that the options come from: properties that are changed while the broker runs are written there. Empty: such changes end with it.
+	ConfFile string `prop:"-"`
 	// Logger gets what needs an operator's eye. nil: nothing is logged.
 	Logger *slog.Logger `prop:"-"`
 

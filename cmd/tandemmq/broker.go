@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ keeps them in files, and with --set rocksdbCQDoubleWriteEnable=true in both.
    tandemmq broker --conf broker.conf --namesrv 10.0.0.5:9876 --listen 10.0.0.7:10911`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "store", Usage: "store `DIR` (storePathRootDir); required unless --conf has it"},
-			&cli.StringFlag{Name: "conf", Usage: "broker.conf `FILE`"},
+			&cli.StringFlag{Name: "conf", Usage: "broker.conf `FILE`; properties that are changed while the broker runs (updateBrokerConfig) are written there"},
 			&cli.StringSliceFlag{Name: "set", Usage: "set a property, `NAME=VALUE`; may be repeated"},
 			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` for clients (default: 127.0.0.1:10911); the port two below serves the same; port 0: any free one"},
 			&cli.BoolFlag{Name: "embedded-namesrv", Usage: "be a NameServer too"},
@@ -70,6 +71,11 @@ func runBroker(c *cli.Context) error {
 		log.Warn("a property has no effect", slog.String("property", n.Text))
 	}
 	o.Logger = log
+	if path := c.String("conf"); path != "" {
+		if o.ConfFile, err = filepath.Abs(path); err != nil {
+			return err
+		}
+	}
 	told, err := fitToStore(&o, slices.Collect(maps.Keys(conf)))
 	if err != nil {
 		return err

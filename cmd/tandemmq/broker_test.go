@@ -93,6 +93,27 @@ func TestBrokerRefusesAStoreTypeThatIsNotThere(t *testing.T) {
 	require.Contains(t, out, `"storeType": "default"`)
 }
 
+// What updateBrokerConfig changes is there after a restart, where the broker has a broker.conf.
+func TestBrokerKeepsChangedPropertiesInItsConf(t *testing.T) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "broker.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("# mine\nstorePathRootDir="+filepath.Join(dir, "store")+"\nmappedFileSizeCommitLog=1048576\nmaxHashSlotNum=100\nmaxIndexNum=400\n"), 0o600))
+	args := append([]string{"--conf", conf}, ownQueues("default")...)
+	ready, stop := startBroker(t, args...)
+	client, err := remoting.NewClient(remoting.DefaultClientOptions())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	resp, err := client.Invoke(t.Context(), ready[2], &remoting.Command{Code: remoting.UpdateBrokerConfig, Body: []byte("brokerPermission=4\n")})
+	require.NoError(t, err)
+	require.Equal(t, remoting.Success, resp.Code, resp.Remark)
+	stop()
+	ready, stop = startBroker(t, args...)
+	defer stop()
+	resp, err = client.Invoke(t.Context(), ready[2], &remoting.Command{Code: remoting.GetBrokerConfig})
+	require.NoError(t, err)
+	require.Contains(t, string(resp.Body), "\nbrokerPermission=4\n")
+}
+
 func TestBrokerUsage(t *testing.T) {
 	for _, c := range []struct {
 		args []string

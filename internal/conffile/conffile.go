@@ -82,12 +82,16 @@ func decode(path string, v any) error {
 	return nil
 }
 
-// Replace writes the file anew and keeps the old one as its backup.
+// Replace writes the file anew, with the permissions that it has, and keeps the old one as its backup.
 func Replace(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return &FileError{path, err}
 	}
-	if err := writeSynced(path+newSuffix, b); err != nil {
+	old, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &FileError{path, err}
+	}
+	if err := writeSynced(path+newSuffix, b, old); err != nil {
 		return errors.Join(&FileError{path, err}, os.Remove(path+newSuffix))
 	}
 	if err := os.Rename(path, path+backupSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,12 +103,22 @@ func Replace(path string, b []byte) error {
 	return syncDir(path)
 }
 
-func writeSynced(path string, b []byte) (err error) {
-	f, err := os.Create(path)
+// writeSynced writes a file in the place of old, if there is one.
+func writeSynced(path string, b []byte, old fs.FileInfo) (err error) {
+	mode := fs.FileMode(0o666) // less what the process masks
+	if old != nil {
+		mode = old.Mode().Perm()
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if old != nil {
+		if err := f.Chmod(mode); err != nil {
+			return err
+		}
+	}
 	if _, err := f.Write(b); err != nil {
 		return err
 	}
