@@ -2,6 +2,7 @@ package meta
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -58,6 +59,7 @@ func TestT61OffsetFiles(t *testing.T) {
 			if c.broken {
 				require.FileExists(t, filepath.Join(dir, "consumerOffset.json.broken"))
 			}
+			require.True(t, o.Commit("g", "T", 7, 1))
 			require.NoError(t, o.Save())
 			again, err := OpenOffsets(dir, nil)
 			require.NoError(t, err)
@@ -68,6 +70,36 @@ func TestT61OffsetFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A file is written when an offset has changed, and not before.
+func TestT60OffsetsThatStayAreNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "consumerOffset.json", javaOffsets)
+	o, err := OpenOffsets(dir, nil)
+	require.NoError(t, err)
+	o.Commit("g", "T", 0, 12)
+	require.NoError(t, o.Save())
+	require.Contains(t, read(t, dir, "consumerOffset.json"), javaOffsets, "byte by byte")
+	for i, change := range []func(){
+		func() { o.Commit("g", "T", 0, 13) },
+		func() { o.Commit("g", "T", 5, 0) },
+		func() { o.Reset("g", "T", 0, 3) },
+		func() { o.Pulled("g", "T", 0, 3) },
+		func() { o.RemoveGroup("g") },
+	} {
+		change()
+		require.NoError(t, o.Save())
+		require.NoError(t, o.Save())
+		require.Contains(t, read(t, dir, "consumerOffset.json"), fmt.Sprintf(`"counter": %d`, 8+i))
+	}
+	require.NoError(t, os.RemoveAll(dir)) // the next write fails, and is done again
+	require.NoError(t, os.WriteFile(dir, nil, 0o600))
+	o.Commit("g", "T", 0, 14)
+	require.Error(t, o.Save())
+	require.NoError(t, os.Remove(dir))
+	require.NoError(t, o.Save())
+	require.Contains(t, read(t, dir, "consumerOffset.json"), "14")
 }
 
 func TestBothFilesBad(t *testing.T) {

@@ -3,10 +3,12 @@ package meta
 import (
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,8 +21,10 @@ const offsetShards = 64
 // Offsets is the table of consumer offsets, kept in consumerOffset.json: the next queue offset that a group wants of each queue. Whether topic and
 // group are known does not matter to it.
 type Offsets struct {
-	saver  *saver
-	shards [offsetShards]offsetShard
+	saver   *saver
+	shards  [offsetShards]offsetShard
+	saving  sync.Mutex
+	changed atomic.Bool // since the file was read or written
 
 	mu struct {
 		sync.Mutex
@@ -62,6 +66,9 @@ func OpenOffsets(dir string, log *slog.Logger) (*Offsets, error) {
 		return nil, err
 	}
 	o.mu.version, o.mu.extra = f.known.Version, f.extra
+	if _, err := os.Stat(path); err != nil {
+		o.changed.Store(true) // there is no file, or its backup was taken
+	}
 	for i := range o.shards {
 		o.shards[i].mu.rows = map[offsetRow]*offsetsOfRow{}
 		o.shards[i].mu.odd = map[string]map[int32]int64{}
@@ -123,8 +130,18 @@ func (o *Offsets) Commit(group, topic string, queueID int32, offset int64) bool 
 	if q.committed == nil {
 		q.committed = make(map[int32]int64, 1)
 	}
-	q.committed[queueID] = offset
+	if old, ok := q.committed[queueID]; !ok || old != offset {
+		q.committed[queueID] = offset
+		o.noteChange()
+	}
 	return true
+}
+
+// noteChange has the next Save write.
+func (o *Offsets) noteChange() {
+	if !o.changed.Load() { // so that callers at once do not write to one word
+		o.changed.Store(true)
+	}
 }
 
 // Query returns the next offset that the group wants of a queue: a waiting reset goes before what was committed. NoOffset if there is neither.
@@ -162,6 +179,7 @@ func (o *Offsets) Reset(group, topic string, queueID int32, offset int64) {
 		q.reset = make(map[int32]int64, 1)
 	}
 	q.committed[queueID], q.reset[queueID] = offset, offset
+	o.noteChange()
 }
 
 // TakeReset returns a waiting reset of the queue, which waits no longer; false if there is none.
@@ -192,7 +210,10 @@ func (o *Offsets) Pulled(group, topic string, queueID int32, offset int64) {
 	if q.pulled == nil {
 		q.pulled = make(map[int32]int64, 1)
 	}
-	q.pulled[queueID] = offset
+	if old, ok := q.pulled[queueID]; !ok || old != offset {
+		q.pulled[queueID] = offset
+		o.noteChange()
+	}
 }
 
 // QueryPulled returns what was noted last; NoOffset if nothing.
@@ -301,14 +322,24 @@ func (o *Offsets) remove(which func(offsetRow) bool) {
 		maps.DeleteFunc(s.mu.rows, func(r offsetRow, _ *offsetsOfRow) bool { return which(r) })
 		s.mu.Unlock()
 	}
+	o.noteChange()
 }
 
-// Save makes the offsets durable.
+// Save makes the offsets durable. Where none has changed, the file is.
 func (o *Offsets) Save() error {
+	o.saving.Lock() // so that nobody returns before a write that another has begun
+	defer o.saving.Unlock()
+	if !o.changed.Swap(false) {
+		return nil
+	}
 	o.mu.Lock()
 	o.mu.version = o.mu.version.next(time.Now())
 	o.mu.Unlock()
-	return o.saver.save()
+	err := o.saver.save()
+	if err != nil {
+		o.changed.Store(true)
+	}
+	return err
 }
 
 // Text is the content of the file as of now, without line breaks: what a replica asks for.
