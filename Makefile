@@ -81,7 +81,7 @@ fuzz-smoke: rocksdb ## run every fuzz target for FUZZTIME (10s)
 .PHONY: interop
 interop: rocksdb ## RocketMQ 5.5.0 itself opens what we wrote (installs a JDK and Maven)
 	@scripts/setup.sh java
-	$(GO) test -p 1 -count=1 -timeout 30m -tags interop ./tests/interop/...
+	$(GO) test -p 1 -parallel 4 -count=1 -timeout 30m -tags interop ./tests/interop/...
 
 # ---- benchmarks -------------------------------------------------------------------------------
 
@@ -159,6 +159,7 @@ tidy-check: setup ## go.mod and go.sum are as go mod tidy leaves them
 	GOWORK=off $(GO) mod tidy -diff
 	cd tools && GOWORK=off $(GO) mod tidy -diff
 	cd bench/chart && GOWORK=off $(GO) mod tidy -diff
+	cd tests/interop/goclient && GOWORK=off $(GO) mod tidy -diff
 
 .PHONY: check-clean
 check-clean: ## nothing in the work tree is changed or untracked

@@ -82,6 +82,13 @@ func noteSources() error {
 	})
 }
 
+// Command prepares a run of tandemmq that the caller starts and ends.
+func (b *Binary) Command(tb testing.TB, args ...string) *exec.Cmd {
+	tb.Helper()
+	require.NoError(tb, noteOnce())
+	return exec.Command(b.path, args...)
+}
+
 // Run runs tandemmq and returns whatever its exit code; failing to run, or not ending in time, fails the test.
 func (b *Binary) Run(tb testing.TB, args ...string) Result {
 	tb.Helper()

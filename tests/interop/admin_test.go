@@ -3,10 +3,7 @@
 package interop
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,38 +16,18 @@ import (
 	"github.com/tandemq/tandemmq/broker"
 	"github.com/tandemq/tandemmq/remoting"
 	"github.com/tandemq/tandemmq/store"
-	"github.com/tandemq/tandemmq/tests/interop/java"
 )
 
 // admin runs commands of mqadmin in one JVM.
 type admin struct {
 	t       *testing.T
-	in      io.Writer
-	out     *bufio.Scanner
+	peer    *peer
 	namesrv string
 }
 
 func startAdmin(t *testing.T, namesrv string) *admin {
 	t.Helper()
-	classPath, err := java.BuildAdmin(t.Context())
-	require.NoError(t, err)
-	home := t.TempDir()
-	ctx, cancel := context.WithTimeout(context.Background(), javaLimit)
-	t.Cleanup(cancel)
-	cmd := java.Command(ctx, classPath, home, []string{"-Xmx256m"}, "AdminRun")
-	cmd.Dir = home // some commands write files where they stand
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = in.Close() // its end; what went wrong with it shows in the exit
-		require.NoError(t, cmd.Wait())
-	})
-	a := &admin{t: t, in: in, out: bufio.NewScanner(out), namesrv: namesrv}
-	a.out.Buffer(nil, 16<<20)
-	return a
+	return &admin{t: t, peer: startPeer(t, "AdminRun", jvm("256m")), namesrv: namesrv}
 }
 
 // bodyFile is where some commands leave the body of a message.
@@ -59,23 +36,16 @@ var bodyFile = regexp.MustCompile(`Message Body Path: +(\S+)`)
 // run returns what the command printed, whatever that is.
 func (a *admin) run(words ...string) string {
 	a.t.Helper()
-	line, err := json.Marshal(append(words, "-n", a.namesrv))
-	require.NoError(a.t, err)
-	_, err = a.in.Write(append(line, '\n'))
-	require.NoError(a.t, err)
-	require.True(a.t, a.out.Scan(), "mqadmin %s: no answer: %v", words, a.out.Err())
-	var said struct{ Text, Failure string }
-	require.NoError(a.t, json.Unmarshal(a.out.Bytes(), &said))
-	require.Empty(a.t, said.Failure, "mqadmin %s", words)
-	if m := bodyFile.FindStringSubmatch(said.Text); m != nil {
+	text := a.peer.ask(a.t, append(words, "-n", a.namesrv)...)
+	if m := bodyFile.FindStringSubmatch(text); m != nil {
 		body, err := os.ReadFile(m[1])
 		require.NoError(a.t, err)
-		said.Text += "\nBODY: " + string(body)
+		text += "\nBODY: " + string(body)
 		require.NoError(a.t, os.Remove(m[1]))
 		_ = os.Remove(filepath.Dir(m[1])) // when nothing else is there
 		_ = os.Remove(filepath.Dir(filepath.Dir(m[1])))
 	}
-	return said.Text
+	return text
 }
 
 // good is run of a command that has to succeed and to print all of that.
@@ -138,8 +108,9 @@ func adminCall(t *testing.T, client *remoting.Client, addr string, code int32, b
 
 func field(key, value string) remoting.Field { return remoting.Field{Key: key, Value: value} }
 
-// TestAdmin goes through the commands of mqadmin, of which each has to say what is so, and none that anything failed. The names of the parts are those of the list of what has to work.
-func TestAdmin(t *testing.T) {
+// TestT54Admin goes through the commands of mqadmin, of which each has to say what is so, and none that anything failed. The names of the parts are those of the list of what has to work.
+func TestT54Admin(t *testing.T) {
+	t.Parallel()
 	b, root := adminBroker(t)
 	addr, namesrv := b.Addr().String(), b.NameServerAddr().String()
 	client := adminMember(t, b)

@@ -170,7 +170,7 @@ func killJava(t *testing.T, dir string, h how) {
 	defer cancel()
 	j := job{dir: dir, how: h, append: 1_000_000}
 	j.how.log = false
-	cmd := java.Command(ctx, storeCheck.classPath, home, []string{"-Xmx512m"}, "StoreCheck", j.words(filepath.Join(home, "out"))...)
+	cmd := java.Command(ctx, storeCheck.classPath, home, jvm("512m"), "StoreCheck", j.words(filepath.Join(home, "out"))...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
@@ -196,6 +196,7 @@ func combinedStores(t *testing.T) map[string]string {
 
 // RocketMQ opens what we wrote into files and RocksDB, with both or with one of them, reads all of it and goes on, and so do we with both.
 func TestRocketMQReadsCombinedStores(t *testing.T) {
+	t.Parallel()
 	var jobs []job
 	for name, dir := range combinedStores(t) {
 		for _, mode := range combinedModes {
@@ -223,6 +224,7 @@ func TestRocketMQReadsCombinedStores(t *testing.T) {
 
 // We open what RocketMQ wrote into files and RocksDB, with both or with one of them, whether it stopped in order or was killed.
 func TestCombinedStoresOfRocketMQ(t *testing.T) {
+	t.Parallel()
 	base := combinedStores(t)["closed"]
 	for _, wrote := range combinedModes[:2] {
 		killed := golden.CopyTree(t, base)
@@ -243,6 +245,7 @@ func TestCombinedStoresOfRocketMQ(t *testing.T) {
 
 // RocketMQ opens file queues combined for the first time: its RocksDB has no history (F14). We fill it, and RocketMQ then has all of it on both sides.
 func TestF14CombinedStoreOfRocketMQLacksHistory(t *testing.T) {
+	t.Parallel()
 	base := filepath.Join(t.TempDir(), "store")
 	s, err := store.Open(base, combinedOptions("file"))
 	require.NoError(t, err)
@@ -281,6 +284,7 @@ func TestF14CombinedStoreOfRocketMQLacksHistory(t *testing.T) {
 // Files, both, RocksDB alone, both, files: RocketMQ's turn and ours alternate, and the log has each offset once. Where RocketMQ is to go on with a side that is not
 // fed at the time, we bring it up first, with both open: by itself it would begin behind (F1, F16).
 func TestCombinedStoreInTurn(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	steps := []struct{ ours, theirs string }{
 		{"file", "file"}, {"combine", "combine"}, {"rocks", "rocks"}, {"combine-rocks", "combine-rocks"}, {"combine", "file"}, {"file", "file"}, {"combine", "rocks"}, {"combine", "combine"},

@@ -22,9 +22,14 @@
 //	sequence_test.go  the sequences of modes that break RocketMQ, before and after migrate repair
 //	combine_test.go   stores with queues in files and in RocksDB at once, opened with both or one of them, by either in turn, after stops and kills
 //	reads_test.go     random reads, by the library and by RocketMQ; readstores_test.go the stores, readcalls_test.go the calls, readdiff_test.go the differences
+//	broker_test.go    RocketMQ's own client against a broker of ours; goclient_test.go its client for Go, which goclient/ uses in a module of its own
 //	admin_test.go     commands of mqadmin against a broker of ours with its NameServer
+//	cluster_test.go   a broker of ours among RocketMQ's NameServers and brokers, and on a store of theirs
 //	rocksindex_test.go the message index in RocksDB, written by either in turns, its rows and its answers
 //	filter_test.go    message filters: a broker's own answers to the table of package filter and to random expressions
+//
+// Tests run at once, four at a time (make interop): RocketMQ's programs mostly sleep, 4 s for a store that shuts down, 3 s for a client. Parts of tests that are about the test matrix have its ids
+// in their names; docs/broker.md has the matrix, and package arch holds the two together.
 //
 // # Caveats
 //

@@ -18,6 +18,7 @@ import (
 // have nothing left to read but must go on counting where they ended. It is moved both ways; RocketMQ serves what the log
 // still has, and continues every queue.
 func TestExpiredLogBothWays(t *testing.T) {
+	t.Parallel()
 	const logFileBytes, queueFileBytes = 65536, 1000
 	dir := filepath.Join(t.TempDir(), "store")
 	tandemmq.MustRun(t, "store", "generate", "--store", dir, "--messages", "1500", "--topics", "3", "--queues", "4",

@@ -13,6 +13,7 @@ import (
 
 // RocksDB queues move to files, for RocketMQ's default store, and back.
 func TestRocksToFileAndBack(t *testing.T) {
+	t.Parallel()
 	var trips []trip
 	for _, store := range []string{"rocks-normal", "rocks-lmq"} {
 		trips = append(trips, trip{

@@ -53,7 +53,7 @@ func askFilters(t *testing.T, questions []filterQuestion) []filterAnswer {
 	for _, q := range questions {
 		require.NoError(t, enc.Encode(q))
 	}
-	cmd := java.Command(ctx, classPath, t.TempDir(), []string{"-Xmx512m"}, "FilterCheck")
+	cmd := java.Command(ctx, classPath, t.TempDir(), jvm("512m"), "FilterCheck")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &errs
 	require.NoError(t, cmd.Run(), "%s", lastBytes(&errs, 4000))
 	answers := make([]filterAnswer, len(questions))
@@ -105,6 +105,7 @@ func letters(t *testing.T, expression string, a filterAnswer) (all string) {
 
 // The checked-in answers are those of RocketMQ 5.5.0.
 func TestFilterTableIsRocketMQs(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join("..", "..", "filter", "testdata", "java.json")
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -196,6 +197,7 @@ const filterSeed = "TANDEMMQ_FILTER_SEED"
 
 // Random expressions over random properties: the same texts are refused, and the others say the same of every record.
 func TestFilterRandomExpressions(t *testing.T) {
+	t.Parallel()
 	const expressions, sets = 6000, 12
 	seed := uint64(550)
 	if text := os.Getenv(filterSeed); text != "" {

@@ -42,6 +42,7 @@ var generatedStores = []generated{
 // Stores of our own making are stores to RocketMQ: it reads the messages our dump shows and continues the queues, on files
 // and, moved, on RocksDB.
 func TestGeneratedStores(t *testing.T) {
+	t.Parallel()
 	whole := t // owns the copies that several steps work on
 	dumps := map[string]golden.Dump{}
 	var jobs []job

@@ -11,6 +11,7 @@ import (
 // The program reads every golden store and gets the manifest's queues and messages. This proves the program, so that what
 // it says about stores of our making counts.
 func TestStoreCheckReadsGoldenStores(t *testing.T) {
+	t.Parallel()
 	want := map[string]*golden.Listing{}
 	var jobs []job
 	for _, name := range golden.Names() {

@@ -143,7 +143,7 @@ func runBatch(t *testing.T, classPath string, atATime int, commands [][]string) 
 
 	ctx, cancel := context.WithTimeout(context.Background(), javaLimit)
 	defer cancel()
-	cmd := java.Command(ctx, classPath, home, []string{"-Xmx512m"}, "StoreCheck", "batch", list, strconv.Itoa(atATime))
+	cmd := java.Command(ctx, classPath, home, jvm("512m"), "StoreCheck", "batch", list, strconv.Itoa(atATime))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	start := time.Now()

@@ -12,6 +12,7 @@ import (
 // and to the files alone. Started on RocksDB then, it has to dispatch what RocksDB lacks, from the first such record on: the
 // checkpoint row decides, and RocketMQ takes only records beyond it.
 func TestLateConfigurationChange(t *testing.T) {
+	t.Parallel()
 	m := golden.Manifest(t, "file-normal")
 	dir := golden.Unpack(t, "file-normal")
 	conf := migrateRun(t, dir, "--to", "rocks")

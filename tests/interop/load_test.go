@@ -18,12 +18,13 @@ import (
 
 // The load generator of the benchmarks works RocketMQ's broker as it works ours, with its checks, and so does RocketMQ's client.
 func TestLoadOnRocketMQ(t *testing.T) {
+	t.Parallel()
 	names, err := namesrv.NewServer(namesrv.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, names.Close()) })
 	at, err := names.Listen("127.0.0.1:0")
 	require.NoError(t, err)
-	cmd, err := java.BrokerCommand(t.Context(), t.TempDir(), at.String(), []string{"-Xmx512m"}, map[string]string{"mappedFileSizeCommitLog": "16777216"})
+	cmd, err := java.BrokerCommand(t.Context(), t.TempDir(), at.String(), jvm("512m"), map[string]string{"mappedFileSizeCommitLog": "16777216"})
 	require.NoError(t, err)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -60,7 +61,7 @@ func TestLoadOnRocketMQ(t *testing.T) {
 	require.NoError(t, u.Make(t.Context()))
 	for _, words := range [][]string{{"send", "U", "100", "2"}, {"consume", "U", "100"}} {
 		home := t.TempDir()
-		client := java.Command(t.Context(), classPath, home, []string{"-Xmx256m", "-Drocketmq.client.logRoot=" + home}, "ClientLoad", append([]string{at.String()}, words...)...)
+		client := java.Command(t.Context(), classPath, home, jvm("256m", "-Drocketmq.client.logRoot="+home), "ClientLoad", append([]string{at.String()}, words...)...)
 		client.Stdin = strings.NewReader("\n")
 		said, err := client.Output()
 		require.NoError(t, err)

@@ -12,14 +12,15 @@ import (
 var (
 	tandemmq   *golden.Binary
 	storeCheck *javaProgram
+	programs   string // a directory for what tests build
 )
 
 func TestMain(m *testing.M) {
 	if job := os.Getenv(putterEnv); job != "" {
 		putUntilKilled(job)
 	}
-	golden.Main(m, func(b *golden.Binary, _ string) (err error) {
-		tandemmq = b
+	golden.Main(m, func(b *golden.Binary, dir string) (err error) {
+		tandemmq, programs = b, dir
 		storeCheck, err = buildStoreCheck()
 		return err
 	})

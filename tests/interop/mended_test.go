@@ -106,6 +106,7 @@ func editFiles(t *testing.T, dir string, size int64, fn func(b []byte)) {
 
 // RocketMQ opens a mended log, reads over the placeholders in it, gives them no unit, and keeps everything behind them; it goes on there, and so do we.
 func TestRocketMQReadsOverPlaceholders(t *testing.T) {
+	t.Parallel()
 	type mended struct {
 		job
 		kept []acknowledged

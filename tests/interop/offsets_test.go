@@ -24,7 +24,7 @@ func javaOffsets(t *testing.T, dir string, words ...string) (offsets map[string]
 	classPath, err := java.BuildBroker(ctx)
 	require.NoError(t, err)
 	var out, errs bytes.Buffer
-	cmd := java.Command(ctx, classPath, t.TempDir(), []string{"-Xmx512m"}, "OffsetCheck", append([]string{dir}, words...)...)
+	cmd := java.Command(ctx, classPath, t.TempDir(), jvm("512m"), "OffsetCheck", append([]string{dir}, words...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	require.NoError(t, cmd.Run(), "%s", lastBytes(&errs, 4000))
 	require.Contains(t, out.String(), "loaded true\n")
@@ -43,6 +43,7 @@ func javaOffsets(t *testing.T, dir string, words ...string) (offsets map[string]
 // What store offsets writes is what 5.5.0 loads: from the file, from the file of a broker with light queues, and into its
 // databases, which take the file in because of its counter.
 func TestOffsetsAreWhatRocketMQLoads(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, place, file string
 		broker            []string

@@ -17,6 +17,7 @@ import (
 // Stores that RocketMQ wrote are gone on by us: every queue, the light ones too, from the offset where it ended. RocketMQ then reads
 // what was there as before, and what we put.
 func TestRocketMQReadsPutsIntoItsStores(t *testing.T) {
+	t.Parallel()
 	ledgers := map[string]*ledger{}
 	ends := map[string]int64{}
 	var jobs []job

@@ -210,6 +210,7 @@ func goOn(t *testing.T, mode int, dir string, acks []acknowledged) []acknowledge
 // A process killed while it puts loses nothing that it acknowledged, but for what was in the pool's memory: RocketMQ finds it, at
 // once, and after we have opened the store and gone on.
 func TestRocketMQReadsPutsOfAKilledProcess(t *testing.T) {
+	t.Parallel()
 	type found struct {
 		job
 		acks []acknowledged

@@ -128,6 +128,7 @@ func (w *writing) fill(t *testing.T, s *store.Store, l *ledger) {
 // RocketMQ reads what we put, in every shape and by every way of writing: each queue and each record, field by field. It goes on
 // where we ended, we go on where it ended, and it reads that and goes on again.
 func TestRocketMQReadsPuts(t *testing.T) {
+	t.Parallel()
 	ledgers := map[string]*ledger{}
 	ends := map[string]int64{}
 	write := func(w *writing, dir string, l *ledger) bool {

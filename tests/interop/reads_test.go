@@ -141,6 +141,7 @@ func (r *readStore) words(calls, out string) []string {
 // The same calls on copies of one directory: statuses, next offsets, bounds, messages, times and key answers are RocketMQ's, but for the differences of
 // docs/decisions/0007, each of which is just what is written there.
 func TestReadsAreRocketMQs(t *testing.T) {
+	t.Parallel()
 	seed, n := uint64(7), defaultReadCalls
 	for name, set := range map[string]func(v uint64){readSeed: func(v uint64) { seed = v }, readCalls: func(v uint64) { n = int(v) }} {
 		if text := os.Getenv(name); text != "" {

@@ -53,6 +53,7 @@ func remove(t *testing.T, dir string, names ...string) {
 
 // RocketMQ opens what we recovered, with its own normal recovery and with that after a crash, and serves what it served of the whole store.
 func TestRocketMQReadsRecoveredStores(t *testing.T) {
+	t.Parallel()
 	want := map[string]*golden.Listing{}
 	var jobs []job
 	for _, c := range recoveredCases {

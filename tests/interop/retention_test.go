@@ -14,6 +14,7 @@ import (
 // RocketMQ opens a store whose old files we have removed: the min and max of each queue are ours, so is every message in
 // between, and queues with nothing left go on where they ended.
 func TestRocketMQOpensWhatWeExpired(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	tandemmq.MustRun(t, "store", "generate", "--store", dir, "--messages", "1500", "--topics", "3", "--queues", "4",
 		"--lmq", "5", "--delayed", "--transactions", "--commitlog-size", "65536", "--cq-file-size", "1000")

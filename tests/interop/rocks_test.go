@@ -14,6 +14,7 @@ import (
 
 // File queues move to RocksDB, in both places where RocketMQ looks for it, and back.
 func TestFileToRocksAndBack(t *testing.T) {
+	t.Parallel()
 	var trips []trip
 	for _, s := range []struct{ store, layout string }{
 		{"file-normal", "separate"},

@@ -51,7 +51,7 @@ func askIndex(t *testing.T, dir string, from, to int, questions []indexQuestion)
 	for _, q := range questions {
 		require.NoError(t, enc.Encode(q))
 	}
-	cmd := java.Command(ctx, storeCheck.classPath, t.TempDir(), []string{"-Xmx512m"}, "IndexCheck", dir, strconv.Itoa(from), strconv.Itoa(to), strconv.Itoa(rocksIndexLog))
+	cmd := java.Command(ctx, storeCheck.classPath, t.TempDir(), jvm("512m"), "IndexCheck", dir, strconv.Itoa(from), strconv.Itoa(to), strconv.Itoa(rocksIndexLog))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &errs
 	require.NoError(t, cmd.Run(), "%s", lastBytes(&errs, 4000))
 	for line := range bytes.Lines(out.Bytes()) {
@@ -77,6 +77,7 @@ func rocksIndexOptions() store.Options {
 
 // TestRocksIndexBothWays: RocketMQ and this module write the index in turns, and each finds all that the other wrote, the rows being the same.
 func TestRocksIndexBothWays(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	total := 0

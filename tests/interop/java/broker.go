@@ -2,7 +2,6 @@ package java
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -22,20 +21,19 @@ const logback = `<configuration>
 </configuration>
 `
 
-// BrokerCommand prepares a run of RocketMQ's broker with its store, its log and whatever else it writes below dir, which is made. It listens on free ports of 127.0.0.1, registers with the
-// NameServer at namesrv, and prints "ready HOST:PORT" when it serves; it ends when its standard input does. Properties go over its defaults and over these.
-func BrokerCommand(ctx context.Context, dir, namesrv string, jvm []string, properties map[string]string) (*exec.Cmd, error) {
-	brokerPath, err := BuildBroker(ctx)
-	if err != nil {
-		return nil, err
-	}
-	storePath, err := Build(ctx) // it has what keeps the port for replicas closed
-	if err != nil {
-		return nil, err
-	}
+// Quiet returns options of a JVM whose RocketMQ programs log warnings alone, into dir, which is there.
+func Quiet(dir string) ([]string, error) {
+	conf := filepath.Join(dir, "logback.xml")
+	err := os.WriteFile(conf, fmt.Appendf(nil, logback, filepath.Join(dir, "rocketmq.log")), 0o600)
+	return []string{"-Drmq.logback.configurationFile=" + conf, "-Drocketmq.client.logRoot=" + dir}, err
+}
+
+// BrokerConf writes the broker.conf of a broker with its store and whatever else it writes below dir, which is made, and returns its path. The broker listens on free ports of 127.0.0.1 and
+// registers with the NameServer at namesrv. Properties go over RocketMQ's defaults and over these.
+func BrokerConf(dir, namesrv string, properties map[string]string) (path string, err error) {
 	home := filepath.Join(dir, "home")
 	if err := os.MkdirAll(home, 0o755); err != nil {
-		return nil, err
+		return "", err
 	}
 	all := map[string]string{
 		"brokerName": "broker", "brokerIP1": "127.0.0.1", "bindAddress": "127.0.0.1", "listenPort": "0", "namesrvAddr": namesrv, "rocketmqHome": home, "storePathRootDir": filepath.Join(dir, "store"),
@@ -45,10 +43,28 @@ func BrokerCommand(ctx context.Context, dir, namesrv string, jvm []string, prope
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&text, "%s=%s\n", name, all[name])
 	}
-	conf, logConf := filepath.Join(home, "broker.conf"), filepath.Join(home, "logback.xml")
-	if err := errors.Join(os.WriteFile(conf, []byte(text.String()), 0o600), os.WriteFile(logConf, fmt.Appendf(nil, logback, filepath.Join(home, "broker.log")), 0o600)); err != nil {
+	path = filepath.Join(home, "broker.conf")
+	return path, os.WriteFile(path, []byte(text.String()), 0o600)
+}
+
+// BrokerCommand prepares a run of RocketMQ's broker by a BrokerConf. It prints "ready HOST:PORT" when it serves; it ends when its standard input does.
+func BrokerCommand(ctx context.Context, dir, namesrv string, jvm []string, properties map[string]string) (*exec.Cmd, error) {
+	brokerPath, err := BuildBroker(ctx)
+	if err != nil {
 		return nil, err
 	}
-	jvm = append([]string{"-Drmq.logback.configurationFile=" + logConf, "-Drocketmq.client.logRoot=" + home}, jvm...)
-	return Command(ctx, storePath+string(os.PathListSeparator)+brokerPath, home, jvm, "BrokerRun", conf), nil
+	storePath, err := Build(ctx) // it has what keeps the port for replicas closed
+	if err != nil {
+		return nil, err
+	}
+	conf, err := BrokerConf(dir, namesrv, properties)
+	if err != nil {
+		return nil, err
+	}
+	home := filepath.Dir(conf)
+	quiet, err := Quiet(home)
+	if err != nil {
+		return nil, err
+	}
+	return Command(ctx, storePath+string(os.PathListSeparator)+brokerPath, home, append(quiet, jvm...), "BrokerRun", conf), nil
 }

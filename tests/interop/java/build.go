@@ -1,7 +1,6 @@
 // Package java builds the Java programs beside it: StoreCheck, StorePut, StoreOpen, StoreRead and IndexCheck, which drive the released rocketmq-store 5.5.0,
-// and OffsetCheck and FilterCheck (broker/), which load consumer offsets and ask message filters with rocketmq-broker 5.5.0, and AdminRun (admin/), which
-// runs commands of mqadmin, of rocketmq-tools 5.5.0. BrokerRun (broker/) is a whole broker, and ClientLoad works a broker as RocketMQ's client does. With both class paths StoreCheck has the
-// broker's message filters, too.
+// and those of broker/, which have the whole of RocketMQ 5.5.0: OffsetCheck and FilterCheck load consumer offsets and ask message filters, ClientCheck and ClientLoad are clients,
+// AdminRun runs commands of mqadmin, BrokerRun is a broker, and Servers are NameServers and brokers. With both class paths StoreCheck has the broker's message filters, too.
 //
 // It needs JDK 17 and Maven, set up to reach a repository (scripts/setup.sh java). What is built stays in the cache
 // directory (TANDEMMQ_CACHE, else tandemmq in the user's cache directory), keyed by its sources.
@@ -17,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -26,8 +26,7 @@ var storeSources embed.FS
 //go:embed broker
 var brokerSources embed.FS
 
-//go:embed admin
-var adminSources embed.FS
+var building sync.Mutex // one build at a time: the next one finds what it wants
 
 // buildLimit bounds the Maven run; the first one on a machine downloads about 75 MB.
 const buildLimit = 8 * time.Minute
@@ -37,27 +36,20 @@ func Build(ctx context.Context) (classPath string, err error) {
 	return buildProject(ctx, storeSources, "storecheck")
 }
 
-// BuildAdmin returns the class path of AdminRun, with the whole of the admin tool.
-func BuildAdmin(ctx context.Context) (classPath string, err error) {
-	sources, err := fs.Sub(adminSources, "admin")
-	if err != nil {
-		return "", err
-	}
-	return buildProject(ctx, sources, "adminrun")
-}
-
-// BuildBroker returns that of OffsetCheck, FilterCheck, ClientCheck, ClientLoad and BrokerRun, which holds a whole broker. BrokerRun wants that of Build in front.
+// BuildBroker returns that of the programs that have the whole of RocketMQ. Those that run a broker want that of Build in front.
 func BuildBroker(ctx context.Context) (classPath string, err error) {
 	sources, err := fs.Sub(brokerSources, "broker")
 	if err != nil {
 		return "", err
 	}
-	return buildProject(ctx, sources, "offsetcheck")
+	return buildProject(ctx, sources, "peer")
 }
 
 // buildProject builds one Maven project. It builds in a directory of its own and renames that at the end, so a killed build
 // leaves nothing that looks finished and two builds at once do no harm.
 func buildProject(ctx context.Context, sources fs.FS, artifact string) (classPath string, err error) {
+	building.Lock()
+	defer building.Unlock()
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err

@@ -14,10 +14,12 @@ import (
 
 // StoreOpen counts what lies in the queues, and keeps the abort mark where there was one.
 func TestStoreOpen(t *testing.T) {
+	t.Parallel()
 	classPath, err := Build(t.Context())
 	require.NoError(t, err)
 	for _, kind := range []string{"file", "rocks"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "store")
 			cmd := Command(t.Context(), classPath, t.TempDir(), nil, "StorePut", dir, "--messages", "100", "--topics", "2", "--queues", "2")
 			out, err := cmd.Output()

@@ -15,10 +15,12 @@ import (
 
 // What StorePut says it measured lies in the log, with what the index needs in each record.
 func TestStorePut(t *testing.T) {
+	t.Parallel()
 	classPath, err := Build(t.Context())
 	require.NoError(t, err)
 	for _, flush := range []string{"async", "sync"} {
 		t.Run(flush, func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "store")
 			cmd := Command(t.Context(), classPath, t.TempDir(), nil, "StorePut", dir, "--flush", flush, "--threads", "3",
 				"--messages", "100", "--warmup", "10", "--body", "77", "--topics", "2", "--queues", "2")

@@ -14,10 +14,12 @@ import (
 
 // StorePut builds the queues that its mode says, and StoreRead reads all that is in them.
 func TestStoreRead(t *testing.T) {
+	t.Parallel()
 	classPath, err := Build(t.Context())
 	require.NoError(t, err)
 	for _, mode := range []string{"file", "rocks", "combine"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "store")
 			out, err := Command(t.Context(), classPath, t.TempDir(), nil, "StorePut", dir, "--messages", "100", "--topics", "2", "--queues", "2",
 				"--mode", mode, "--prefer", "rocks", "--assign", "rocks").Output()

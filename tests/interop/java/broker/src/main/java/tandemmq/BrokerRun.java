@@ -5,9 +5,11 @@ import java.nio.file.Path;
 import java.util.Properties;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 
 /**
@@ -26,10 +28,23 @@ public final class BrokerRun {
     }
 
     public static void main(String[] words) throws Exception {
+        BrokerController controller = start(words[0]);
+        System.out.println("ready " + controller.getBrokerAddr());
+        System.out.flush();
+        while (System.in.read() >= 0) { // nothing is asked
+            continue;
+        }
+        controller.shutdown();
+        System.exit(0);
+    }
+
+    static BrokerController start(String file) throws Exception {
         Properties conf = new Properties();
-        try (var in = Files.newBufferedReader(Path.of(words[0]))) {
+        try (var in = Files.newBufferedReader(Path.of(file))) {
             conf.load(in);
         }
+        // Without its version in the requests NameServers take it for one of before 3.0.11, and pass its topics over.
+        System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, Integer.toString(MQVersion.CURRENT_VERSION));
         BrokerConfig broker = new BrokerConfig();
         NettyServerConfig server = new NettyServerConfig();
         NettyClientConfig client = new NettyClientConfig();
@@ -42,12 +57,6 @@ public final class BrokerRun {
             throw new IllegalStateException("the broker could not be initialized, see its log");
         }
         controller.start();
-        System.out.println("ready " + controller.getBrokerAddr());
-        System.out.flush();
-        while (System.in.read() >= 0) { // nothing is asked
-            continue;
-        }
-        controller.shutdown();
-        System.exit(0);
+        return controller;
     }
 }

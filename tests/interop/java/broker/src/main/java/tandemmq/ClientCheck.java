@@ -8,9 +8,13 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
@@ -31,6 +35,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
@@ -40,15 +45,17 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  * ClientCheck NAMESERVER SCENARIO...
  * </pre>
  *
- * Each scenario prints one line: {"scenario": ..., and what came out of it}. One that fails prints {"scenario": ..., "error": ...}; the others go on. The exit code is 0 if all could
- * be run.
+ * Several scenarios run at a time. Each prints one line: {"scenario": ..., and what came out of it}. One that fails prints {"scenario": ..., "error": ...}; the others go on. The exit
+ * code is 0 if all could be run.
  */
 @SuppressWarnings("deprecation") // what clients of today call
 public final class ClientCheck {
     private static final long LIMIT_MS = 60_000;
+    private static final int AT_A_TIME = 8; // they mostly wait
     private static final Gson GSON = new Gson();
     private static String nameServer;
-    private static DefaultMQProducer producer;
+    static DefaultMQProducer producer;
+    private static final ExecutorService CLOSING = Executors.newCachedThreadPool();
 
     private ClientCheck() {
     }
@@ -63,23 +70,46 @@ public final class ClientCheck {
         prepare(producer);
         producer.setSendMsgTimeout(30_000);
         producer.start();
-        boolean good = true;
+        AtomicBoolean good = new AtomicBoolean(true);
+        ExecutorService running = Executors.newFixedThreadPool(AT_A_TIME);
         for (String name : Arrays.asList(words).subList(1, words.length)) {
-            Map<String, Object> line = new LinkedHashMap<>();
-            line.put("scenario", name);
-            long begin = System.nanoTime();
-            try {
-                line.put("result", scenario(name).run());
-            } catch (Exception e) {
-                good = false;
-                line.put("error", e.toString());
-            }
-            line.put("ms", TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin));
-            System.out.println(GSON.toJson(line));
-            System.out.flush();
+            running.execute(() -> good.compareAndSet(true, run(name)));
         }
-        producer.shutdown();
-        System.exit(good ? 0 : 1);
+        end(running);
+        close(producer::shutdown);
+        end(CLOSING);
+        System.exit(good.get() ? 0 : 1);
+    }
+
+    private static boolean run(String name) {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("scenario", name);
+        long begin = System.nanoTime();
+        try {
+            line.put("result", scenario(name).run());
+        } catch (Exception e) {
+            line.put("error", e.toString());
+        }
+        line.put("ms", TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin));
+        print(line);
+        return !line.containsKey("error");
+    }
+
+    static synchronized void print(Map<String, Object> line) {
+        System.out.println(GSON.toJson(line));
+        System.out.flush();
+    }
+
+    /** Shuts a client down, which takes up to 3 s, in which other scenarios run. */
+    static void close(Runnable shutdown) {
+        CLOSING.execute(shutdown);
+    }
+
+    private static void end(ExecutorService pool) throws InterruptedException {
+        pool.shutdown();
+        if (!pool.awaitTermination(5, TimeUnit.MINUTES)) {
+            throw new IllegalStateException("scenarios do not end");
+        }
     }
 
     private static Scenario scenario(String name) {
@@ -116,27 +146,39 @@ public final class ClientCheck {
                 return ClientCheck::deadLetter;
             case "request":
                 return ClientCheck::request;
+            case "pull":
+                return ClientEdges::pull;
+            case "limits":
+                return ClientEdges::limits;
+            case "young":
+                return ClientEdges::young;
+            case "tls":
+                return ClientEdges::tls;
+            case "acl":
+                return ClientEdges::acl;
+            case "spread":
+                return ClientSpread::run;
             default:
                 throw new IllegalArgumentException(name);
         }
     }
 
     /** Routes and heartbeats every second instead of every 30: what a client learns by them it learns soon. */
-    private static void prepare(ClientConfig client) {
+    static void prepare(ClientConfig client) {
         client.setNamesrvAddr(nameServer);
         client.setPollNameServerInterval(1000);
         client.setHeartbeatBrokerInterval(1000);
     }
 
-    private static Message message(String topic, String tag, String body) {
+    static Message message(String topic, String tag, String body) {
         return new Message(topic, tag, body.getBytes(StandardCharsets.UTF_8));
     }
 
-    private static String text(MessageExt m) {
+    static String text(MessageExt m) {
         return new String(m.getBody(), StandardCharsets.UTF_8);
     }
 
-    private static void await(String what, BooleanSupplier done) throws InterruptedException {
+    static void await(String what, BooleanSupplier done) throws InterruptedException {
         long until = System.currentTimeMillis() + LIMIT_MS;
         while (!done.getAsBoolean()) {
             if (System.currentTimeMillis() > until) {
@@ -147,12 +189,16 @@ public final class ClientCheck {
     }
 
     /** Bodies that a push consumer got, sorted. */
-    private static final class Push implements AutoCloseable {
+    static final class Push implements AutoCloseable {
         final DefaultMQPushConsumer consumer;
         final List<String> bodies = Collections.synchronizedList(new ArrayList<>());
 
         Push(String group, String instance) {
-            consumer = new DefaultMQPushConsumer(group);
+            this(group, instance, null);
+        }
+
+        Push(String group, String instance, RPCHook hook) {
+            consumer = new DefaultMQPushConsumer(group, hook);
             prepare(consumer);
             consumer.setInstanceName(instance);
             consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -164,8 +210,14 @@ public final class ClientCheck {
             });
         }
 
+        int distinct() {
+            synchronized (bodies) {
+                return Set.copyOf(bodies).size();
+            }
+        }
+
         List<String> waitFor(int n) throws InterruptedException {
-            await(n + " messages, there are " + bodies, () -> bodies.size() >= n);
+            await(n + " messages", () -> bodies.size() >= n);
             List<String> got = new ArrayList<>(bodies);
             Collections.sort(got);
             return got;
@@ -173,7 +225,7 @@ public final class ClientCheck {
 
         @Override
         public void close() {
-            consumer.shutdown();
+            ClientCheck.close(consumer::shutdown);
         }
     }
 
@@ -299,19 +351,22 @@ public final class ClientCheck {
             }
             out.put("again", poll(c, 8).size());
         } finally {
-            c.shutdown();
+            close(c::shutdown);
         }
         return out;
     }
 
     private static Object liteSubscribe() throws Exception {
+        for (int i = 0; i < 8; i++) {
+            producer.send(message("LiteSubscribe", "A", "m" + i));
+        }
         DefaultLitePullConsumer c = lite("lite-subscribe-group");
-        c.subscribe("Lite", "*");
+        c.subscribe("LiteSubscribe", "*");
         c.start();
         try {
             return poll(c, 8);
         } finally {
-            c.shutdown();
+            close(c::shutdown);
         }
     }
 
@@ -360,7 +415,7 @@ public final class ClientCheck {
             await("40 messages in order", () -> byQueue.values().stream().mapToInt(List::size).sum() >= 40);
         } finally {
             for (DefaultMQPushConsumer c : consumers) {
-                c.shutdown();
+                close(c::shutdown);
             }
         }
         Map<String, Object> out = new LinkedHashMap<>();
@@ -482,7 +537,7 @@ public final class ClientCheck {
             out.put("got", push.waitFor(2));
             out.put("asked", new java.util.TreeSet<>(asked));
         } finally {
-            p.shutdown();
+            close(p::shutdown);
         }
         return out;
     }
@@ -506,7 +561,7 @@ public final class ClientCheck {
         try {
             await("the fourth time", () -> times.size() >= 4);
         } finally {
-            c.shutdown();
+            close(c::shutdown);
         }
         return times;
     }
@@ -535,8 +590,8 @@ public final class ClientCheck {
             dead.assign(new ArrayList<>(dead.fetchMessageQueues("%DLQ%dead-group")));
             await("the dead letter", () -> got.addAll(dead.poll(100)) || !got.isEmpty());
         } finally {
-            dead.shutdown();
-            c.shutdown();
+            close(dead::shutdown);
+            close(c::shutdown);
         }
         Map<String, Object> out = new LinkedHashMap<>();
         out.put("body", text(got.get(0)));
@@ -569,8 +624,8 @@ public final class ClientCheck {
             Message answer = producer.request(message("Request", "A", "question"), LIMIT_MS);
             return new String(answer.getBody(), StandardCharsets.UTF_8);
         } finally {
-            c.shutdown();
-            replier.shutdown();
+            close(c::shutdown);
+            close(replier::shutdown);
         }
     }
 }

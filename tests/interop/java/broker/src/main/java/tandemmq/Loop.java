@@ -9,35 +9,39 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
-import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
- * Runs commands of mqadmin, each as the tool would in a process of its own: a line of standard input is a JSON array of
- * its words, a line of standard output a JSON object with what it printed. Ends with its input.
+ * A process that answers requests: a line of standard input is a JSON array of words, a line of standard output a JSON object with what was said, {"text": ..., "failure": ...}. It
+ * ends with its input.
  */
-public final class AdminRun {
-    private AdminRun() {
+final class Loop {
+    private Loop() {
     }
 
-    public static void main(String[] none) throws Exception {
+    interface Answer {
+        /** Returns what to say; null for what is printed meanwhile. */
+        String give(String[] words) throws Exception;
+    }
+
+    static void run(Answer answer) throws Exception {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Gson gson = new Gson();
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            String[] words = gson.fromJson(line, String[].class);
             ByteArrayOutputStream text = new ByteArrayOutputStream();
             PrintStream to = new PrintStream(text, true, StandardCharsets.UTF_8);
             System.setOut(to);
             System.setErr(to);
             String failure = "";
+            String said = null;
             try {
-                MQAdminStartup.main0(words, null);
+                said = answer.give(gson.fromJson(line, String[].class));
             } catch (Throwable t) {
                 failure = t.toString();
             }
             to.flush();
-            answers.println(gson.toJson(Map.of("text", text.toString(StandardCharsets.UTF_8), "failure", failure)));
+            answers.println(gson.toJson(Map.of("text", said != null ? said : text.toString(StandardCharsets.UTF_8), "failure", failure)));
         }
-        System.exit(0);
+        Runtime.getRuntime().halt(0); // what was to be shut down, was
     }
 }
