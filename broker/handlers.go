@@ -97,17 +97,21 @@ func (b *Broker) handlers() remoting.Mux {
 	return m
 }
 
-// syncSendWorkers is how many sends may wait for the disk at once under synchronous flush. One connection with 256 sends of 1 KiB in flight had 1,400 a second with one worker, 8,600 with 16,
-// 21,000 with 64, 25,000 with 128, and no more above (BenchmarkSyncFlushSends, two processors that others used too).
-const syncSendWorkers = 128
+// waitingPutWorkers is how many puts may wait for the disk at once under synchronous flush, beside those of sends.
+const waitingPutWorkers = 128
 
-// classes says which requests run where. Under synchronous flush sends wait for the disk, which the goroutine that reads a connection must not: they have workers then, so that sends
-// that come one behind the other on a connection share one sync of the disk.
+// classes says which requests run where. Under synchronous flush what is put by handlers other than send waits for the disk, which the goroutine that reads a connection must not: they have
+// workers then.
 func (b *Broker) classes() []remoting.Class {
 	classes := remoting.DefaultClasses()
-	if b.o.Store.FlushDiskType == store.SyncFlush {
-		i := slices.IndexFunc(classes, func(c remoting.Class) bool { return slices.Contains(c.Codes, remoting.SendMessageV2) })
-		classes[i].Workers = syncSendWorkers
+	if b.o.Store.FlushDiskType != store.SyncFlush {
+		return classes
 	}
-	return classes
+	i := slices.IndexFunc(classes, func(c remoting.Class) bool { return slices.Contains(c.Codes, remoting.SendMessageV2) })
+	sends := []int32{remoting.SendMessage, remoting.SendMessageV2, remoting.SendBatchMessage}
+	waiting := classes[i]
+	waiting.Name, waiting.Workers = "waiting put", waitingPutWorkers
+	waiting.Codes = slices.DeleteFunc(slices.Clone(waiting.Codes), func(code int32) bool { return slices.Contains(sends, code) })
+	classes[i].Codes = sends
+	return append(classes, waiting)
 }

@@ -133,12 +133,12 @@ func (b *Broker) release(s *sending) {
 	b.sends.Put(s)
 }
 
-// send serves SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
+// send serves SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE, on the goroutine that reads the connection: so what one connection sends is stored in the order in which it comes. It is answered
+// at once, and under synchronous flush when it is durable.
 //
 // Source: SendMessageProcessor, 5.5.0.
 func (b *Broker) send(c *remoting.Conn, req *remoting.Command) {
 	s := b.sends.Get().(*sending)
-	defer b.release(s)
 	err := s.readSend(req)
 	if err == nil {
 		err = b.checkSend(s)
@@ -148,6 +148,11 @@ func (b *Broker) send(c *remoting.Conn, req *remoting.Command) {
 	}
 	if err != nil {
 		b.refuseSend(c, req, err)
+		b.release(s)
+		return
+	}
+	if b.o.Store.FlushDiskType == store.SyncFlush {
+		b.sendFlushed(c, req, s)
 		return
 	}
 	put := b.store.Put
@@ -156,6 +161,19 @@ func (b *Broker) send(c *remoting.Conn, req *remoting.Command) {
 	}
 	r, err := put(context.Background(), &s.m)
 	b.answerSend(c, req, s, &r, err)
+	b.release(s)
+}
+
+// sendFlushed stores a message that is answered when it is durable.
+func (b *Broker) sendFlushed(c *remoting.Conn, req *remoting.Command, s *sending) {
+	put := b.store.PutFunc
+	if s.batch {
+		put = b.store.PutBatchFunc
+	}
+	put(context.Background(), &s.m, func(r store.PutResult, err error) {
+		b.answerSend(c, req, s, &r, err)
+		b.release(s)
+	})
 }
 
 // refuseSend answers a send that stores nothing. Clients read the two fields whatever the code.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func sendRequest(body []byte) *remoting.Command {
 	}}
 }
 
-// Sends that come one behind the other on one connection share syncs of the disk, and each is answered when it is durable.
+// Sends that come one behind the other on one connection share syncs of the disk, are stored in the order in which they came, and each is answered when it is durable.
 func TestSyncFlushSharesSyncsOnOneConnection(t *testing.T) {
 	b, client := openTest(t, func(o *Options) { o.Store.FlushDiskType = store.SyncFlush })
 	conn, err := client.Conn(t.Context(), b.Addr().String())
@@ -34,12 +35,14 @@ func TestSyncFlushSharesSyncsOnOneConnection(t *testing.T) {
 	const sends = 2000
 	before := b.store.Stats()
 	var answers sync.WaitGroup
-	for range sends {
+	for i := range sends {
 		answers.Add(1)
 		conn.InvokeAsync(sendRequest([]byte("body")), 30*time.Second, func(resp *remoting.Command, err error) {
 			defer answers.Done()
 			if err != nil || resp.Code != remoting.Success {
 				t.Errorf("%v %v", resp, err)
+			} else if at := resp.Ext.Get("queueOffset"); at != strconv.Itoa(i) {
+				t.Errorf("send %d is at %s", i, at)
 			}
 		})
 	}

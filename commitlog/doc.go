@@ -17,7 +17,8 @@
 //	Log.Chunk       raw bytes, for who follows the log
 //
 //	OpenWriter      finds the end, cuts a torn tail, goes on from there
-//	Writer.Reserve  the next bytes; Writer.Publish fills them and makes them part of the log; Writer.AwaitFlush waits for the disk
+//	Writer.Reserve  the next bytes; Writer.Publish fills them and makes them part of the log; Writer.AwaitFlush waits for the disk,
+//	                and Writer.AwaitFlushFunc is told
 //	Writer.AwaitConfirm waits for something new to read
 //
 // # How a log ends

@@ -11,7 +11,8 @@ import (
 
 // Flushing. One goroutine syncs the files; nobody else does, but for Flush and Close, which take turns with it. Synchronous flush is a group
 // commit: whoever waits joins the group; the goroutine takes the group that has gathered while the last sync ran, syncs once, and
-// answers all of it. A waiter has its own timer, so that a disk that stands still cannot keep it.
+// answers all of it. A waiter has its own timer, so that a disk that stands still cannot keep it; those that are called rather than woken
+// share one, as they have one timeout and stand in its order.
 
 const pageBytes = 4096 // the unit of the options that count pages
 
@@ -27,6 +28,9 @@ type waiter struct {
 	target     int64 // physical offset below which all must be durable
 	done       chan error
 	timer      *time.Timer
+
+	call     func(error) // of AwaitFlushFunc, in place of done and timer
+	deadline time.Time
 }
 
 var waiters = sync.Pool{New: func() any {
@@ -68,6 +72,7 @@ type flusher struct {
 	mu struct {
 		sync.Mutex
 		group  group // waits for the next sync, or for one that is running
+		armed  bool  // the timer of those that are called
 		closed bool
 	}
 }
@@ -184,7 +189,11 @@ func (f *flusher) answer(err error) {
 	first, n, more := f.take(err != nil)
 	for x := first; x != nil; {
 		next := x.prev // x is somebody else's once it is told
-		x.done <- err
+		if x.call != nil {
+			x.call(err)
+		} else {
+			x.done <- err
+		}
 		x = next
 	}
 	if n > 0 {
@@ -263,6 +272,64 @@ func (f *flusher) await(target int64, timeout time.Duration) error {
 	waiters.Put(x)
 	f.w.stats.flushTimeouts.Add(1)
 	return ErrFlushTimeout
+}
+
+// AwaitFlushFunc has done called once with what AwaitFlush would return: before it returns, where that is known, and otherwise by whoever has synced, one behind the other in the order of the
+// calls of AwaitFlushFunc. done must not wait, nor call the Writer: the next sync waits for it.
+func (w *Writer) AwaitFlushFunc(r *Reservation, done func(error)) {
+	w.flusher.awaitFunc(r.end, w.o.SyncFlushTimeout, done)
+}
+
+func (f *flusher) awaitFunc(target int64, timeout time.Duration, done func(error)) {
+	if f.w.pos.Flushed() >= target {
+		done(nil)
+		return
+	}
+	if err := f.w.diskFailure(); err != nil {
+		done(err)
+		return
+	}
+	x := &waiter{target: target, call: done, deadline: time.Now().Add(timeout)}
+	f.mu.Lock()
+	if f.mu.closed {
+		f.mu.Unlock()
+		done(ErrClosed)
+		return
+	}
+	f.mu.group.push(x)
+	if !f.mu.armed {
+		f.mu.armed = true
+		time.AfterFunc(timeout, f.expire)
+	}
+	f.mu.Unlock()
+	f.kick()
+}
+
+// expire tells those that are called and have waited too long.
+func (f *flusher) expire() {
+	var over []*waiter
+	now := time.Now()
+	f.mu.Lock()
+	f.mu.armed = false
+	for x := f.mu.group.root.next; x != &f.mu.group.root; {
+		next := x.next
+		switch {
+		case x.call == nil:
+		case x.deadline.After(now):
+			f.mu.armed = true
+			time.AfterFunc(x.deadline.Sub(now), f.expire)
+			next = &f.mu.group.root // the others came later
+		default:
+			f.mu.group.remove(x)
+			over = append(over, x)
+		}
+		x = next
+	}
+	f.mu.Unlock()
+	for _, x := range over {
+		f.w.stats.flushTimeouts.Add(1)
+		x.call(ErrFlushTimeout)
+	}
 }
 
 // Flush makes everything published durable.

@@ -122,6 +122,83 @@ func TestSyncFlushTimeout(t *testing.T) {
 	})
 }
 
+// Who is called instead of woken is told once: in order, at once where all is known, at its time where the disk stands still, and of a failure.
+func TestAwaitFlushFunc(t *testing.T) {
+	syncModes(t, func(t *testing.T, mode WriteMode) {
+		fsys := faultfs.New(faultfs.Options{})
+		o := lossOptions(fsys, true, mode)
+		o.SyncFlushTimeout = 5 * time.Second
+		w, err := OpenWriter(o)
+		require.NoError(t, err)
+		time.Sleep(time.Second) // files ahead are made
+		g := gate{kind: faultfs.Datasync}
+		fail := false
+		fsys.Inject(func(op faultfs.Op) error {
+			if err := g.pass(op); err != nil || !fail || op.Kind != faultfs.Datasync {
+				return err
+			}
+			return syscall.EIO
+		})
+		var mu sync.Mutex
+		var told []string
+		put := func(name string) {
+			m := queueMessage(0, 0)
+			r := reserve(t, w, m)
+			require.NoError(t, w.Publish(r, filling(r, m)))
+			w.AwaitFlushFunc(r, func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if name += " durable"; err != nil {
+					name = strings.TrimSuffix(name, "durable") + map[bool]string{true: "late", false: "failed"}[errors.Is(err, ErrFlushTimeout)]
+				}
+				told = append(told, name)
+			})
+		}
+		have := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			require.Equal(t, want, told)
+			told = nil
+		}
+		g.close()
+		put("a")
+		put("b")
+		time.Sleep(3 * time.Second)
+		put("c")
+		have()
+		time.Sleep(2 * time.Second)
+		have("a late", "b late")
+		require.EqualValues(t, 2, w.Stats().FlushTimeouts)
+		g.open()
+		have("c durable")
+		time.Sleep(10 * time.Second)
+		have()
+		put("d")
+		put("e")
+		have("d durable", "e durable")
+		m := queueMessage(0, 0)
+		r := reserve(t, w, m)
+		require.NoError(t, w.Publish(r, filling(r, m)))
+		require.NoError(t, w.Flush())
+		called := false
+		w.AwaitFlushFunc(r, func(err error) { called = err == nil })
+		require.True(t, called, "at once")
+		g.close()
+		put("f")
+		synctest.Wait()
+		fail = true
+		put("g")
+		g.open()
+		have("f failed", "g failed")
+		w.AwaitFlushFunc(r, func(err error) { called = err != nil })
+		require.False(t, called, "it was durable before the failure")
+		require.Error(t, w.Close())
+		requireNothingOpen(t, fsys)
+	})
+}
+
 // With a disk that stands still for 30 s and many producers: all of them are answered in time, what waits in memory is bounded, and puts go on by
 // themselves when the disk does.
 func TestStalledDisk(t *testing.T) {

@@ -19,6 +19,7 @@ type appender interface {
 	Publish(r *commitlog.Reservation, fill func(dst []byte) error) error
 	Commit(r *commitlog.Reservation) error
 	AwaitFlush(r *commitlog.Reservation) error
+	AwaitFlushFunc(r *commitlog.Reservation, done func(error))
 	Failure() error
 	Positions() commitlog.Positions
 	Close() error
@@ -108,6 +109,29 @@ func (s *Store) Put(ctx context.Context, m *message.Message) (PutResult, error) 
 	return r, err
 }
 
+// PutFunc is Put that does not wait for the disk: done is called once, with what Put would return, before PutFunc returns unless the message waits for a flush. So who puts one message after
+// the other has them stored in this order, however many wait. Those that wait are told in their order. done must not wait, nor call the store: the next flush waits for it.
+func (s *Store) PutFunc(ctx context.Context, m *message.Message, done func(PutResult, error)) {
+	s.putFunc(ctx, m, (*putter).checkMessage, done)
+}
+
+// PutBatchFunc is PutFunc of a batch, see PutBatch.
+func (s *Store) PutBatchFunc(ctx context.Context, m *message.Message, done func(PutResult, error)) {
+	s.putFunc(ctx, m, (*putter).checkBatch, done)
+}
+
+func (s *Store) putFunc(ctx context.Context, m *message.Message, check func(*putter) error, done func(PutResult, error)) {
+	p := s.putters.Get().(*putter)
+	r, waits, err := p.append(ctx, m, check)
+	if !waits {
+		p.release()
+		done(r, err)
+		return
+	}
+	s.log.AwaitFlushFunc(&p.res, func(err error) { done(r.flushed(err)) })
+	p.release()
+}
+
 // PutUnflushed is Put that never waits for the disk: under synchronous flush too it returns when the message would survive the process. It is for copies of messages whose
 // originals are given up only after Flush.
 func (s *Store) PutUnflushed(ctx context.Context, m *message.Message) (PutResult, error) {
@@ -140,6 +164,19 @@ func (s *Store) PutBatch(ctx context.Context, m *message.Message) (PutResult, er
 
 // put does what Put and PutBatch have in common; check completes p.msg, or refuses it.
 func (p *putter) put(ctx context.Context, m *message.Message, check func(*putter) error) (PutResult, error) {
+	r, waits, err := p.append(ctx, m, check)
+	if !waits {
+		return r, err
+	}
+	return r.flushed(p.s.log.AwaitFlush(&p.res))
+}
+
+// append is put up to where it waits for the disk, if it does.
+func (p *putter) append(ctx context.Context, m *message.Message, check func(*putter) error) (r PutResult, waits bool, err error) {
+	refuse := func(err error) (PutResult, bool, error) {
+		r, err := refuse(err)
+		return r, false, err
+	}
 	if err := p.s.admitPut(); err != nil {
 		return refuse(err)
 	}
@@ -155,7 +192,7 @@ func (p *putter) put(ctx context.Context, m *message.Message, check func(*putter
 	if err := p.reserve(ctx); err != nil {
 		return refuse(err)
 	}
-	r := PutResult{Status: PutOK, Append: AppendResult{
+	r = PutResult{Status: PutOK, Append: AppendResult{
 		Status: AppendOK, PhyOffset: p.res.PhyOffset, Bytes: p.size, StoreTimestampMs: p.res.StoreTimestampMs,
 		QueueOffset: p.msg.QueueOffset, Count: int(max(p.count, 1)), storeHost: p.msg.StoreHost, sizes: p.sizes(),
 	}}
@@ -164,22 +201,27 @@ func (p *putter) put(ctx context.Context, m *message.Message, check func(*putter
 		return refuse(&PutError{PutUnknownError, err})
 	}
 	if !p.s.syncFlush {
-		return r, nil
+		return r, false, nil
 	}
 	if !p.wait { // it is to survive the process all the same
 		if err := p.s.log.Commit(&p.res); err != nil {
 			return refuse(&PutError{PutUnknownError, err})
 		}
+		return r, false, nil
+	}
+	return r, true, nil
+}
+
+// flushed is r after its flush, which ended with err.
+func (r PutResult) flushed(err error) (PutResult, error) {
+	switch {
+	case err == nil:
 		return r, nil
+	case !errors.Is(err, commitlog.ErrFlushTimeout):
+		return refuse(&PutError{PutUnknownError, err})
 	}
-	if err := p.s.log.AwaitFlush(&p.res); err != nil {
-		if !errors.Is(err, commitlog.ErrFlushTimeout) {
-			return refuse(&PutError{PutUnknownError, err})
-		}
-		r.Status = PutFlushDiskTimeout
-		return r, &PutError{PutFlushDiskTimeout, err}
-	}
-	return r, nil
+	r.Status = PutFlushDiskTimeout
+	return r, &PutError{PutFlushDiskTimeout, err}
 }
 
 // behindStep is how often a put that waits for the consume queues looks at them.

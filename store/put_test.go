@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/commitlog"
@@ -302,8 +304,54 @@ func TestPutStatusAfterTheReservation(t *testing.T) {
 				require.Equal(t, "0A09080700002A9F0000000000000000", r.MsgIDs())
 				require.Equal(t, "hello world", string(f.last(t).Body))
 			}
+			calls := 0
+			f.PutFunc(t.Context(), newMessage("T"), func(again PutResult, err error) {
+				calls++
+				require.ErrorIs(t, err, c.want)
+				require.Equal(t, r.Status, again.Status)
+				require.Equal(t, r.Append.Status, again.Append.Status)
+			})
+			require.Equal(t, 1, calls)
 		})
 	}
+}
+
+// PutFunc does not wait for the disk, and tells those that do in the order in which they were put; who is refused, or does not want to wait, is told at once.
+func TestPutFunc(t *testing.T) {
+	o := putOptions()
+	o.FlushDiskType = SyncFlush
+	s := overFiles(t, o)
+	var mu sync.Mutex
+	var told []int64
+	var done sync.WaitGroup
+	const messages = 200
+	for n := range messages {
+		done.Add(1)
+		put := s.PutFunc
+		m := newMessage("T")
+		if n%10 == 9 {
+			put, m.Body = s.PutBatchFunc, batchBody(t, 3)
+		}
+		put(t.Context(), m, func(r PutResult, err error) {
+			defer done.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			assert.NoError(t, err)
+			told = append(told, r.Append.QueueOffset)
+			assert.LessOrEqual(t, r.Append.PhyOffset+int64(r.Append.Bytes), s.Positions().Flushed)
+		})
+	}
+	done.Wait()
+	require.Len(t, told, messages)
+	require.True(t, slices.IsSorted(told))
+	refused := false
+	s.PutFunc(t.Context(), newMessage(""), func(_ PutResult, err error) { refused = errors.Is(err, PutMessageIllegal) })
+	require.True(t, refused)
+	m := newMessage("T")
+	m.Properties = props(message.PropertyWait, "false")
+	stored := false
+	s.PutFunc(t.Context(), m, func(_ PutResult, err error) { stored = err == nil })
+	require.True(t, stored)
 }
 
 // Under synchronous flush a put waits for the disk unless the message does not want to.

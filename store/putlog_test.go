@@ -89,6 +89,8 @@ func (l *sliceLog) AwaitFlush(r *commitlog.Reservation) error {
 	return l.flush(r)
 }
 
+func (l *sliceLog) AwaitFlushFunc(r *commitlog.Reservation, done func(error)) { done(l.AwaitFlush(r)) }
+
 func (l *sliceLog) Failure() error { return l.failure }
 
 func (l *sliceLog) Positions() commitlog.Positions {
