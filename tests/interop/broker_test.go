@@ -66,6 +66,7 @@ var clientWants = []outcome{
 	{"T25 pull", `{"there":"FOUND 1 next 1","beyond":"OFFSET_ILLEGAL 0 next 1","empty":"OFFSET_ILLEGAL 0 next 0"}`},
 	{"T29 orderly", `{"queues":4,"messages":40,"inOrder":true}`},
 	{"broadcast", `[["0"],["0"]]`},
+	{"trace", `[true,true,true]`},
 	{"T30 rebalance", `["0","1","2","3","4","5","6","7","8"]`},
 	{"T31 young", `["first"]`},
 	{"T15 delay", `{"got":["later","now"],"notBeforeItsTime":true}`},

@@ -239,8 +239,8 @@ func TestT52ClusterOfBothBrokers(t *testing.T) {
 			start()
 		}
 	})
-	require.Equal(t, []string{"both", "one", "both again"}, events)
 	require.Empty(t, results["spread"].Error)
+	require.Equal(t, []string{"both", "one", "both again"}, events)
 	require.JSONEq(t, `{"allConsumed":true,"failedSends":[]}`, string(results["spread"].Result))
 	a.good(rows(), "clusterList")
 	a.good([]string{`(?s)java +0.*go +1|go +0.*java +1`}, "topicStatus", "-t", "Spread")

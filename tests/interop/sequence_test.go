@@ -62,6 +62,7 @@ func putPlain(t *testing.T, dir, mode string, from, to int64) {
 // RocketMQ with files, with both, and with RocksDB alone for a while; then with both or files again. By itself it shifts a file queue by one for good, and begins the RocksDB one anew, out of view (F1, F5, F16).
 // Repaired before, it goes on in every mode with all there is; repaired afterwards, nothing is lost either.
 func TestF16SequenceOfRocksDBAloneForAWhile(t *testing.T) {
+	t.Parallel()
 	base := filepath.Join(t.TempDir(), "store")
 	putPlain(t, base, "file", 0, 300)
 	for _, mode := range []string{"combine", "rocks"} {
@@ -110,6 +111,7 @@ func TestF16SequenceOfRocksDBAloneForAWhile(t *testing.T) {
 
 // The log lost its end while both sides had flushed ahead, and RocketMQ went on: units of what was lost lead to other messages. They are named and cut off, and no message that the log has is lost.
 func TestF30SequenceOfALogThatLostItsEnd(t *testing.T) {
+	t.Parallel()
 	base := filepath.Join(t.TempDir(), "store")
 	putPlain(t, base, "combine", 0, 600)
 	next := requireSequence(t, base)

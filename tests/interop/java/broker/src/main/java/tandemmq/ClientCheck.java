@@ -132,6 +132,8 @@ public final class ClientCheck {
                 return ClientCheck::orderly;
             case "broadcast":
                 return ClientCheck::broadcast;
+            case "trace":
+                return ClientCheck::trace;
             case "rebalance":
                 return ClientCheck::rebalance;
             case "query":
@@ -163,9 +165,10 @@ public final class ClientCheck {
         }
     }
 
-    /** Routes and heartbeats every second instead of every 30: what a client learns by them it learns soon. */
+    /** Routes and heartbeats every second instead of every 30: what a client learns by them it learns soon. It has patience with a machine that has much to do. */
     static void prepare(ClientConfig client) {
         client.setNamesrvAddr(nameServer);
+        client.setMqClientApiTimeout((int) LIMIT_MS);
         client.setPollNameServerInterval(1000);
         client.setHeartbeatBrokerInterval(1000);
     }
@@ -438,6 +441,23 @@ public final class ClientCheck {
                 p.consumer.start();
             }
             return List.of(one.waitFor(1), two.waitFor(1));
+        }
+    }
+
+    /** What the client notes of its own sends, in a topic of its own. */
+    private static Object trace() throws Exception {
+        DefaultMQProducer p = new DefaultMQProducer("trace-pg", null, true, "Traces");
+        prepare(p);
+        p.setInstanceName("trace");
+        p.start();
+        try (Push push = new Push("trace-group", "trace-consumer")) {
+            String id = p.send(message("Traced", "A", "t")).getMsgId();
+            push.consumer.subscribe("Traces", "*");
+            push.consumer.start();
+            String noted = push.waitFor(1).get(0);
+            return List.of(noted.contains("Pub"), noted.contains("Traced"), noted.contains(id));
+        } finally {
+            close(p::shutdown);
         }
     }
 
