@@ -29,6 +29,21 @@ func (v *queueView) verifyBeginnings(ctx context.Context, log *commitlog.Log) er
 	if !ok {
 		return nil
 	}
+	return v.verifyBeginningsOf(ctx, log, queues, v.breakLocked)
+}
+
+// verifyBeginnings does so for queues that lack their first units on both sides: the comparison of the sides finds all others. The files are looked at; what they get by that
+// RocksDB is then found to lack.
+func (d *sides) verifyBeginnings(ctx context.Context, log *commitlog.Log) error {
+	queues, ok := d.side(cq.KindFile).(beginner)
+	if !ok || d.store.Failure(cq.KindFile) != nil {
+		return nil
+	}
+	return d.v.view.verifyBeginningsOf(ctx, log, queues, func(k cq.Key, err error) { d.store.MarkDiverged(cq.KindFile, k, err) })
+}
+
+// verifyBeginningsOf looks at the queues of one store of them. lacks is told of those that lack their first units, with mu held.
+func (v *queueView) verifyBeginningsOf(ctx context.Context, log *commitlog.Log, queues beginner, lacks func(k cq.Key, err error)) error {
 	slots, to := v.unproven(ctx, queues)
 	if len(slots) == 0 || ctx.Err() != nil {
 		return ctx.Err()
@@ -36,7 +51,7 @@ func (v *queueView) verifyBeginnings(ctx context.Context, log *commitlog.Log) er
 	from := max(log.MinOffset(), 0)
 	if to > from {
 		v.logger.Info("the log is read for the beginnings of queues", slog.Int("queues", len(slots)), slog.Int64("phyOffset", from), slog.Int64("bytes", to-from))
-		if err := v.lookForLower(ctx, log, slots, from, to); err != nil {
+		if err := v.lookForLower(ctx, log, slots, from, to, lacks); err != nil {
 			return fmt.Errorf("look for the beginnings of queues: %w", err)
 		}
 	}
@@ -77,8 +92,8 @@ func (v *queueView) unproven(ctx context.Context, queues beginner) (slots map[cq
 	return slots, to
 }
 
-// lookForLower reads the log in [from, to), breaks the queues of which it finds a record below their slot, and takes them out of slots.
-func (v *queueView) lookForLower(ctx context.Context, log *commitlog.Log, slots map[cq.Key]int64, from, to int64) error {
+// lookForLower reads the log in [from, to), tells of the queues of which it finds a record below their slot, and takes them out of slots.
+func (v *queueView) lookForLower(ctx context.Context, log *commitlog.Log, slots map[cq.Key]int64, from, to int64, lacks func(k cq.Key, err error)) error {
 	parse := newQueueView(v.queues, v.levels, v.light, v.batch, slog.New(slog.DiscardHandler))
 	s := log.Scanner(from, commitlog.ScanOptions{To: to})
 	defer func() { s.Close() }()
@@ -91,7 +106,7 @@ func (v *queueView) lookForLower(ctx context.Context, log *commitlog.Log, slots 
 				}
 				if slot, ok := slots[e.Key]; ok && e.QueueOffset < slot {
 					v.mu.Lock()
-					v.breakLocked(e.Key, fmt.Errorf("%w: at slot %d, and slot %d is at %d", errBeginning, slot, e.QueueOffset, e.Unit.PhyOffset))
+					lacks(e.Key, fmt.Errorf("%w: at slot %d, and slot %d is at %d", errBeginning, slot, e.QueueOffset, e.Unit.PhyOffset))
 					v.mu.Unlock()
 					delete(slots, e.Key)
 				}

@@ -124,3 +124,39 @@ func TestQueueOffsetsWithoutBeginnings(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, q, again)
 }
+
+// A queue that has lost its first units on both sides of a combined store gets them back on both from the log, and goes on numbering where it was; whatever side is preferred and assigns.
+func TestIssue9Part9BeginningsLostOnBothSides(t *testing.T) {
+	needRocksDB(t)
+	for _, prefer := range viewKinds {
+		for _, assign := range viewKinds {
+			t.Run(string(prefer.kind()+" preferred, "+assign.kind()+" assigns"), func(t *testing.T) {
+				root := t.TempDir()
+				o := combineOptions()
+				o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = prefer, assign
+				openPuts(t, root, o, guardPuts)
+				for _, kind := range combinedKinds {
+					loseBeginning(t, root, kind)
+				}
+				s := openStore(t, root, guarded(o))
+				require.EqualValues(t, guardPuts, s.NextOffset("T", 0))
+				putSome(t, s, 1)
+				require.Eventually(t, func() bool {
+					for _, kind := range combinedKinds {
+						q, ok := s.views.sides.side(kind).Queue(cq.Key{Topic: "T"})
+						if !ok {
+							return false
+						}
+						if b, err := q.Bounds(); err != nil || b.Min != 0 || b.Max != guardPuts+1 {
+							return false
+						}
+					}
+					return s.views.sides.lacking() == nil
+				}, 20*time.Second, time.Millisecond)
+				require.Len(t, readAll(t, s, "T", 0), guardPuts+1)
+				require.NoError(t, s.Close())
+				requireWhole(t, root, o)
+			})
+		}
+	}
+}

@@ -41,7 +41,8 @@ type CheckReport struct {
 	Sound   bool   `json:"sound"`   // no finding is an error
 	Unclean bool   `json:"unclean"` // the store has an abort mark: recovery has not run
 
-	Sides      []string `json:"sides"` // that were checked
+	Sides      []string `json:"sides"`               // that were checked
+	LostSides  []string `json:"lostSides,omitempty"` // that the store keeps its queues on, and that are gone
 	LogFiles   int64    `json:"logFiles"`
 	LogMin     int64    `json:"logMin"` // physical offset of the first byte; -1 without a log
 	LogEnd     int64    `json:"logEnd"` // physical offset behind the last record
@@ -139,6 +140,8 @@ type checker struct {
 
 	log   *commitlog.Log
 	sides [sideCount]*View // nil: not there, or not asked for
+	kept  Kept
+	lost  [sideCount]bool // the store keeps its queues there, and they are gone
 
 	queues   []*checkedQueue // sorted
 	table    map[cq.Key]*checkedQueue
@@ -203,6 +206,7 @@ func (c *checker) runLocked() (err error) {
 	if err := c.listQueues(); err != nil {
 		return err
 	}
+	c.reportLostSides()
 	if err := c.readLog(); err != nil {
 		return err
 	}
@@ -286,10 +290,13 @@ func (c *checker) openSides() error {
 	if has[sideRocks], bad, err = c.rocksPlace(); err != nil {
 		return err
 	}
+	if err := c.lostSides(has, bad); err != nil {
+		return err
+	}
 	want := has
 	switch c.o.Kind {
 	case "":
-		want[sideFile] = has[sideFile] || !has[sideRocks] && !bad
+		want[sideFile] = has[sideFile] || !has[sideRocks] && !bad && !c.lost[sideRocks]
 	case cq.KindFile, cq.KindRocks:
 		want = [sideCount]bool{c.o.Kind == cq.KindFile, c.o.Kind == cq.KindRocks && !bad}
 	case cq.KindCombine:
@@ -299,6 +306,7 @@ func (c *checker) openSides() error {
 	}
 	for s := range c.sides {
 		switch {
+		case c.lost[s]: // there is nothing to open
 		case want[s]:
 			err = c.openSide(s, c.o.Kind == "" && has[sideFile])
 		case has[s]:
@@ -336,6 +344,11 @@ func (c *checker) rocksPlace() (found, bad bool, err error) {
 	if err == nil || errors.As(err, &io) {
 		return found, false, err
 	}
-	c.found.add(placeFinding(CheckError, CheckRocksPlace, c.side(sideRocks), "", "%v", err))
+	f := placeFinding(CheckError, CheckRocksPlace, c.side(sideRocks), "", "%v", err)
+	var remnants *RemnantsError
+	if errors.As(err, &remnants) {
+		f.File, f.Got, f.Want = remnants.Dir, remnants.File, currentFile
+	}
+	c.found.add(f)
 	return false, true, nil
 }

@@ -64,6 +64,7 @@ const (
 
 // What is found in queues.
 const (
+	CheckMissingSide CheckCode = "missing-side" // the store keeps its queues on a side that is gone
 	CheckBadSide     CheckCode = "bad-side"     // all the queues of one side cannot be read
 	CheckBadQueue    CheckCode = "bad-queue"    // files or rows of a queue contradict themselves
 	CheckBadBounds   CheckCode = "bad-bounds"   // min > max, or one of them is negative
@@ -103,7 +104,7 @@ const (
 var invariantOf = map[CheckCode]Invariant{
 	CheckLogRun: InvariantRecords, CheckLogDamage: InvariantRecords, CheckTornTail: InvariantRecords, CheckPropertyCRC: InvariantRecords,
 	CheckNoUnit: InvariantRecords, CheckBelowMin: InvariantRecords, CheckDuplicateSlot: InvariantRecords, CheckMissingQueue: InvariantRecords,
-	CheckBadSide: InvariantUnits, CheckBadQueue: InvariantUnits, CheckHole: InvariantUnits, CheckLostRecord: InvariantUnits, CheckOutsideLog: InvariantUnits,
+	CheckMissingSide: InvariantSides, CheckBadSide: InvariantUnits, CheckBadQueue: InvariantUnits, CheckHole: InvariantUnits, CheckLostRecord: InvariantUnits, CheckOutsideLog: InvariantUnits,
 	CheckNoRecord: InvariantUnits, CheckOtherQueue: InvariantUnits, CheckOtherSlot: InvariantUnits, CheckWrongSize: InvariantUnits,
 	CheckWrongTags: InvariantUnits, CheckWrongTime: InvariantUnits,
 	CheckNextOffset: InvariantNext,

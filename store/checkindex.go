@@ -162,6 +162,8 @@ func (e *entryCheck) check(en *index.Entry) error {
 	e.file = en.File
 	seconds := max(e.storeMs-en.BeginMs, 0) / 1000
 	switch {
+	case e.bad != "" && e.c.lostToFiller(en.PhyOffset):
+		e.tell(en, CheckWarning, CheckIndexEntry, leadsToFiller)
 	case e.bad != "":
 		e.tell(en, CheckError, CheckIndexEntry, "leads to no record: "+e.bad)
 	case !known:
@@ -258,6 +260,9 @@ func (c *checker) checkRocksIndex() error {
 	return errors.Join(err, c.ctx.Err(), x.Close())
 }
 
+// leadsToFiller is said of entries of messages that are lost: no query finds them, and that is right.
+const leadsToFiller = "leads into a filler, which was written over records that the log has lost"
+
 // checkRow looks up the record of a row.
 func (e *entryCheck) checkRow(dir string, r *indexrocks.Row) {
 	if r.PhyOffset < max(e.c.log.MinOffset(), 0) {
@@ -269,9 +274,12 @@ func (e *entryCheck) checkRow(dir string, r *indexrocks.Row) {
 	} else {
 		var m message.Record
 		release, err := e.c.log.Read(r.PhyOffset, 0, false, &m)
-		if err != nil {
+		switch {
+		case err != nil && e.c.lostToFiller(r.PhyOffset):
+			severity, text = CheckWarning, leadsToFiller
+		case err != nil:
 			text = "leads to no record: " + err.Error()
-		} else {
+		default:
 			text = rowFault(&m, r)
 			release()
 		}

@@ -281,7 +281,7 @@ func (w *logReader) record(r *message.Record) error {
 			w.c.found.add(f)
 		}
 	}
-	if !r.OwesUnit() || len(w.c.rep.Sides) == 0 || len(w.c.batch) > 0 && w.c.batch[string(r.Topic)] {
+	if !r.OwesUnit() || len(w.c.rep.Sides)+len(w.c.rep.LostSides) == 0 || len(w.c.batch) > 0 && w.c.batch[string(r.Topic)] {
 		return nil
 	}
 	if err := w.meet(r.Topic, r.QueueID, r.QueueOffset, r); err != nil {

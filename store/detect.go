@@ -11,6 +11,8 @@ type Detected struct {
 	Options Options
 	// File and RocksDB say which consume queues there are; both may be missing, of a store that is new or has lost them.
 	File, RocksDB bool
+	// Kept says on which sides the store keeps its queues, whether they are there or not: by what was noted, and where there are none, by traces of them.
+	Kept Kept
 	// Notes are what an operator has to know.
 	Notes []string
 }
@@ -33,6 +35,14 @@ func Detect(root string, o Options, given []string) (d Detected, err error) {
 	if d.RocksDB, err = r.hasRocks(); err != nil {
 		return d, err
 	}
+	if r.kept, err = r.layout.Kept(); err == nil && !d.File && !d.RocksDB {
+		r.kept, err = r.layout.KeptBefore()
+	}
+	if err != nil {
+		return d, err
+	}
+	r.placeRocks(d.RocksDB)
+	d.Kept = r.kept
 	d.Options, d.Notes = r.base, r.rep.Notes
 	return d, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
 )
@@ -233,4 +234,60 @@ func (d *sides) adoptOne(ctx context.Context, kind cq.Kind, k cq.Key) error {
 		return nil
 	}
 	return d.adopt(ctx, kind, k)
+}
+
+// adoptUnknown gives queues of which nothing but the sides themselves tells the end, since their records have expired, the end of the side on which they went further.
+func (d *sides) adoptUnknown(ctx context.Context) error {
+	v := d.v.view
+	for _, kind := range combinedKinds {
+		if d.store.Failure(kind) != nil || d.store.Failure(otherKind(kind)) != nil {
+			return nil
+		}
+		for k, err := range d.side(otherKind(kind)).Queues() {
+			if err != nil {
+				return err
+			}
+			v.mu.Lock() // nothing is appended
+			if err = ctx.Err(); err == nil && v.mu.known[k] == nil && !d.store.IsDiverged(kind, k) && slices.Contains(d.responsible(k), kind) && checkName(d.side(kind), k) == nil {
+				err = d.adoptFurther(ctx, kind, k)
+			}
+			v.mu.Unlock()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// adoptFurther is adopt for a queue without a unit that is further on the other side. It is called while nothing is appended.
+func (d *sides) adoptFurther(ctx context.Context, kind cq.Kind, k cq.Key) error {
+	q, b, err := boundsOf(d.side(otherKind(kind)), k)
+	if err != nil || q == nil || !b.Empty() {
+		return err
+	}
+	mine, have, err := boundsOf(d.side(kind), k)
+	if err != nil || have.Max >= b.Max || mine != nil && !have.Empty() {
+		return err
+	}
+	if err := d.store.AwaitReadable(ctx); err != nil {
+		return err
+	}
+	return d.adopt(ctx, kind, k)
+}
+
+// boundsOf returns a queue and its bounds; nil where it is not there, or is damaged.
+func boundsOf(side cq.Store, k cq.Key) (cq.Queue, cq.Bounds, error) {
+	if side == nil {
+		return nil, cq.Bounds{}, nil
+	}
+	q, ok := side.Queue(k)
+	if !ok {
+		return nil, cq.Bounds{}, nil
+	}
+	b, err := q.Bounds()
+	if errors.Is(err, cq.ErrCorrupt) {
+		return nil, cq.Bounds{}, nil
+	}
+	return q, b, err
 }

@@ -63,6 +63,10 @@ func TestLostRocksDBKeepsEndsOfExpiredQueues(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				root := expiredQueue(t, both, c.note)
 				o := c.o
+				if !o.RocksdbCQDoubleWriteEnable {
+					loseSide(t, root, cq.KindFile)
+					put(t, NewLayout(root).StateDir(), keptName, `{"sides":["rocks"],"moves":0}`)
+				}
 				if online {
 					var g *gate
 					o, g = gated(o, 0)

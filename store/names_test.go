@@ -227,9 +227,16 @@ func TestF22RocksDBAmongSuchTopics(t *testing.T) {
 			require.NoError(t, s.Close())
 			unit := filepath.Join(NewLayout(root).ConsumeQueueDir(), topic, "0", strings.Repeat("0", 20))
 			require.FileExists(t, unit)
-			for _, shared := range []Options{o, only(o, StoreTypeRocksDB)} {
-				shared.UseSeparateStorePathForRocksdbCQ = false
-				_, err = Open(root, shared)
+			shared := o
+			shared.UseSeparateStorePathForRocksdbCQ = false
+			for _, open := range []func() error{
+				func() error { _, err := Open(root, shared); return err },
+				func() error {
+					_, err := Recover(t.Context(), root, RecoverOptions{Kind: cq.KindRocks, Create: true, Options: &shared})
+					return err
+				},
+			} {
+				err = open()
 				var name *SharedNameError
 				require.ErrorAs(t, err, &name)
 				require.Equal(t, topic, name.Topic)

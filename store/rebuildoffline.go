@@ -19,8 +19,10 @@ import (
 type RebuildOptions struct {
 	// DryRun changes nothing: the report says what would be built, and from how much of the log.
 	DryRun bool
-	// Kind is the side of the consume queues: cq.KindFile, cq.KindRocks, or cq.KindCombine for both. "": those that are there; none, where only the index is asked for.
+	// Kind is the side of the consume queues: cq.KindFile, cq.KindRocks, or cq.KindCombine for both. "": those that are there, and those that the store keeps and has lost; none, where only the index is asked for.
 	Kind cq.Kind
+	// Create builds the queues of a Kind that the store neither has nor has lost, and keeps them from then on. Otherwise that is a *NoSideError: a migration moves queues, and proves them.
+	Create bool
 	// Index asks for the index. Neither Kind nor Index: both.
 	Index bool
 	// Topic limits the queues to those of a topic, QueueID to one of them; below 0: all of the topic. They come without the index.
@@ -71,7 +73,7 @@ type RebuiltView struct {
 //
 // A queue of which the log has no record any more stays as it is in RocksDB, and comes back as an empty queue that goes on at its max in files.
 //
-// Errors: *InUseError; *DamageError when the log is damaged, *UnknownQueueError when neither queues nor log know what was asked for, both before anything is changed; an unfinished rebuild of something else; what could not be read or written.
+// Errors: *InUseError; *NoSideError; *DamageError when the log is damaged, *UnknownQueueError when neither queues nor log know what was asked for, both before anything is changed; an unfinished rebuild of something else; what could not be read or written.
 func Rebuild(ctx context.Context, root string, o RebuildOptions) (rep *RebuildReport, err error) {
 	r := &rebuilding{o: o, layout: NewLayout(root), begin: time.Now()}
 	if err := r.layout.CheckRoot(); err != nil {
@@ -86,7 +88,7 @@ func Rebuild(ctx context.Context, root string, o RebuildOptions) (rep *RebuildRe
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	r.rec = recovery{ctx: ctx, layout: r.layout, o: RecoverOptions{DryRun: o.DryRun, Damage: DamageRefuse, Kind: o.Kind, Create: true, Options: o.Options, Given: o.Given, Progress: o.Progress, Logger: o.Logger}}
+	r.rec = recovery{ctx: ctx, layout: r.layout, o: RecoverOptions{DryRun: o.DryRun, Damage: DamageRefuse, Kind: o.Kind, Create: o.Create, Options: o.Options, Given: o.Given, Progress: o.Progress, Logger: o.Logger}}
 	if r.rec.o.Logger == nil {
 		r.rec.o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -226,6 +228,7 @@ func (r *rebuilding) run(ctx context.Context) (err error) {
 	if bits := r.rec.flags.Bits() & errorFlags; bits != 0 {
 		return errors.New("a write or sync has failed (see tandemmq/running-flags.json): recover the store first")
 	}
+	r.rec.building, r.rec.noQueues = r.rep.Resumed || len(r.job.Aside) > 0, !r.wantsQueues()
 	if err := r.rec.options(); err != nil {
 		return err
 	}
@@ -344,6 +347,11 @@ func (r *rebuilding) finish() error {
 			return fmt.Errorf("remove old files: %w", err)
 		}
 		r.rep.Aside = append(r.rep.Aside, dir)
+	}
+	if r.wantsQueues() {
+		if err := r.rec.noteKept(); err != nil {
+			return err
+		}
 	}
 	if err := removeDurably(mmap.OS, r.layout.rebuildJobPath()); err != nil {
 		return err

@@ -21,11 +21,12 @@ type RecoverOptions struct {
 	DryRun bool
 	// Damage says what becomes of a damaged log. "": DamageRefuse.
 	Damage DamagePolicy
-	// Kind is the side of the consume queues: cq.KindFile, cq.KindRocks, or cq.KindCombine for both. "": those that are there, files where there is none.
+	// Kind is the side of the consume queues: cq.KindFile, cq.KindRocks, or cq.KindCombine for both. "": those that are there, and those that the store keeps and has lost; files where nothing
+	// tells which that is.
 	Kind cq.Kind
 	// Full reads the log from its beginning, also what is known to be whole: for damage that the medium did later.
 	Full bool
-	// Create builds the queues of a Kind that the store does not have while it has the other. Otherwise that is a *NoSideError: a migration moves queues, and proves them.
+	// Create builds the queues of a Kind that the store neither has nor has lost, and keeps them from then on. Otherwise that is a *NoSideError: a migration moves queues, and proves them.
 	Create bool
 	// Options are those of the store's broker. nil: sizes are read off the directory, the rest are defaults.
 	Options *Options
@@ -48,7 +49,9 @@ type RecoverReport struct {
 	// DurableTo is the physical offset below which the log was known to be durable, -1: all of it was, after a stop in order; WholeBelow says how that is known.
 	DurableTo  int64             `json:"durableTo"`
 	WholeBelow string            `json:"wholeBelow"`
-	Log        *commitlog.Survey `json:"log"`
+	Log        *commitlog.Survey `json:"log"` // nil where files are missing in its middle, and none took their place
+	// Missing are the files that were missing in the middle of the log; with DamageMend a filler takes the place of each.
+	Missing []commitlog.MissingFile `json:"missing,omitempty"`
 	// Decision is what becomes of damage: "" without any, otherwise a DamagePolicy; Why says who decided.
 	Decision DamagePolicy        `json:"decision,omitempty"`
 	Why      string              `json:"why,omitempty"`
@@ -57,7 +60,8 @@ type RecoverReport struct {
 	Flags          []string        `json:"flags,omitempty"`
 	RewrittenBytes int64           `json:"rewrittenBytes,omitempty"`
 	Views          []RecoveredView `json:"views"`
-	// Lost are slots of queues that were built again, of which the damaged log has no record any more: they are empty. At most 1,000 ranges.
+	// Lost are slots of queues that were built again, of which the damaged log has no record any more: they are empty; and those whose records were in files that are missing: readers
+	// pass them too. At most 1,000 ranges.
 	Lost []LostRange `json:"lost,omitempty"`
 	// LostEnd are slots whose records were in the end that the log has lost: their units stay, so that their offsets are not given again. At most 1,000 ranges.
 	LostEnd []LostRange `json:"lostEnd,omitempty"`
@@ -73,9 +77,11 @@ type RecoverReport struct {
 	NotChecked string       `json:"notChecked,omitempty"`
 }
 
-// RecoveredView is one view after recovery.
+// RecoveredView is one view after recovery; in a dry run, before it.
 type RecoveredView struct {
 	Name string `json:"name"`
+	// Plan says, in words, what would be done to it: of a dry run alone. Dispatched is then From.
+	Plan string `json:"plan,omitempty"`
 	// From is the physical offset from which the log was dispatched to queues again, and Why how it was known that they are complete below; "" for what is told elsewhere.
 	From       int64  `json:"from"`
 	Why        string `json:"why,omitempty"`
@@ -91,7 +97,7 @@ type RecoveredView struct {
 // Error flags that an earlier run left (RunningFlags) are cleared, after what a failed sync may have kept from the disk was written again: the kernel takes such pages for clean, so that
 // they are read as they were put, and are gone with the machine.
 //
-// Errors: *InUseError; *NoSideError; *DamageError when the log is damaged and Damage says refuse, beside the report; what could not be read or written. The report is nil only where nothing could be
+// Errors: *InUseError; *NoSideError; *DamageError when the log is damaged and Damage says refuse, and *MissingFilesError when files are missing in its middle and Damage does not say mend, beside the report; what could not be read or written. The report is nil only where nothing could be
 // said.
 func Recover(ctx context.Context, root string, o RecoverOptions) (rep *RecoverReport, err error) {
 	begin := time.Now()
@@ -118,7 +124,7 @@ func Recover(ctx context.Context, root string, o RecoverOptions) (rep *RecoverRe
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	err = r.run()
-	if r.rep.Log == nil {
+	if r.rep.Log == nil && len(r.rep.Missing) == 0 {
 		return nil, err
 	}
 	r.rep.Elapsed = time.Since(begin)
@@ -134,6 +140,10 @@ type recovery struct {
 
 	base      Options     // of the store, but for its type
 	kinds     []StoreType // sides to bring in order
+	kept      Kept        // sides that the store keeps, whether they are there or not
+	found     Kept        // sides that are there
+	building  bool        // by an earlier run, which has moved what was there out of the way
+	noQueues  bool        // they are not asked for: a side that is gone stays away
 	noIndex   bool        // its files cannot be understood without the store's options
 	inTheWay  error       // what stands where its files belong; nil: nothing. noIndex then
 	keepAbort bool
@@ -170,17 +180,26 @@ func (r *recovery) run() error {
 	for _, e := range r.flags.Errors() {
 		r.rep.Flags = append(r.rep.Flags, fmt.Sprintf("%v since %v: %s", e.Flag, e.Time.Format(time.RFC3339), e.Reason))
 	}
+	if done, err := r.missingFiles(); err != nil || done {
+		return err
+	}
 	if err := r.options(); err != nil {
 		return err
 	}
 	r.noteDefaults(true, true)
-	if err := r.log(); err != nil || r.o.DryRun {
+	if err := r.log(); err != nil {
 		return err
+	}
+	if r.o.DryRun {
+		return r.plan()
 	}
 	if _, err := markAbort(mmap.OS, r.layout.AbortPath()); err != nil {
 		return err
 	}
 	if err := r.views(); err != nil {
+		return err
+	}
+	if err := r.noteKept(); err != nil {
 		return err
 	}
 	if err := r.finish(); err != nil || !r.o.Check {

@@ -66,7 +66,7 @@ func TestLastRecordCutAtEveryByte(t *testing.T) {
 				c := NewLayout(copied)
 				cutLog(t, c.CommitLogDir(), g.o.MappedFileSizeCommitLog, cut)
 				if (cut-last)/step%2 == 0 {
-					g.openEachKind(t, copied)
+					g.open(t, copied)
 				} else {
 					rep, err := Recover(t.Context(), copied, RecoverOptions{})
 					require.NoError(t, err)

@@ -64,63 +64,114 @@ func (r *recovery) noteDefaults(files, index bool) {
 
 // sides chooses the consume queues to bring in order.
 func (r *recovery) sides() error {
-	hasFile, err := r.layout.HasFileQueues()
+	var err error
+	if r.found.File, err = r.layout.HasFileQueues(); err != nil {
+		return err
+	}
+	if r.found.RocksDB, err = r.hasRocks(); err != nil {
+		return err
+	}
+	none := !r.found.File && !r.found.RocksDB
+	if r.kept, err = r.layout.Kept(); err == nil && none {
+		r.kept, err = r.layout.KeptBefore()
+	}
 	if err != nil {
 		return err
 	}
-	hasRocks, err := r.hasRocks()
-	if err != nil {
-		return err
-	}
-	foundFile, foundRocks := hasFile, hasRocks
+	r.placeRocks(r.found.RocksDB)
+	var want Kept
 	switch r.o.Kind {
-	case cq.KindFile:
-		hasFile, hasRocks = true, false
-	case cq.KindRocks:
-		hasFile, hasRocks = false, true
-	case cq.KindCombine:
-		hasFile, hasRocks = true, true
+	case cq.KindFile, cq.KindRocks, cq.KindCombine:
+		want.File, want.RocksDB = r.o.Kind != cq.KindRocks, r.o.Kind != cq.KindFile
 	case "":
-		if !hasFile && !hasRocks {
-			hasFile, hasRocks = r.base.sides()
-			r.note("there are no consume queues: they are built from the log, of store type %s", r.base.StoreType)
-		}
+		want = r.usual()
 	default:
 		return fmt.Errorf("recover store %s: no kind of queues %q", r.layout.Root, r.o.Kind)
 	}
-	for _, side := range []struct {
-		kind, other  cq.Kind
-		wanted, made bool
-	}{
-		{cq.KindFile, cq.KindRocks, hasFile, !foundFile && foundRocks},
-		{cq.KindRocks, cq.KindFile, hasRocks, !foundRocks && foundFile},
-	} {
-		switch {
-		case !side.wanted || !side.made:
-		case !r.o.Create:
-			return &NoSideError{Root: r.layout.Root, Kind: side.kind, Other: side.other}
-		default:
-			r.note("there are no %s queues: they are built from the log, beside the %s queues", side.kind, side.other)
+	for _, kind := range want.kinds() {
+		if err := r.mayBuild(kind); err != nil {
+			return err
 		}
 	}
 	r.base.RocksdbCQDoubleWriteEnable = false // each side is spoken of by itself
-	if hasFile {
-		r.kinds, r.rep.Sides = append(r.kinds, StoreTypeFile), append(r.rep.Sides, string(cq.KindFile))
-	}
-	if hasRocks {
-		r.kinds, r.rep.Sides = append(r.kinds, StoreTypeRocksDB), append(r.rep.Sides, string(cq.KindRocks))
+	for _, kind := range want.kinds() {
+		t := StoreTypeFile
+		if kind == cq.KindRocks {
+			t = StoreTypeRocksDB
+		}
+		r.kinds, r.rep.Sides = append(r.kinds, t), append(r.rep.Sides, string(kind))
 	}
 	return nil
 }
 
-// NoSideError tells that a side of the queues was asked for that the store does not have, while it has the other.
+// placeRocks has a RocksDB that is made anew where the one was that is gone.
+func (r *recovery) placeRocks(found bool) {
+	if !found && r.kept.Separate && !r.given("useSeparateStorePathForRocksdbCQ") {
+		r.base.UseSeparateStorePathForRocksdbCQ = true
+	}
+}
+
+// usual returns the sides where nobody has named one: those that are there, and those that the store keeps and has lost.
+func (r *recovery) usual() (want Kept) {
+	none := !r.found.File && !r.found.RocksDB
+	want = r.found
+	switch {
+	case none && (r.given("storeType") || !r.kept.Known()):
+		want.File, want.RocksDB = r.base.sides()
+		r.note("there are no consume queues: they are built from the log, of store type %s", r.base.StoreType)
+	case none:
+		want = r.kept
+		r.note("there are no consume queues: they are built from the log, in %s, where the store kept them (%s)", want.words(), want.By)
+	case r.kept.By == keptByNote && !r.noQueues: // a migration leaves the other side behind
+		for _, kind := range r.kept.kinds() {
+			want.add(kind)
+		}
+	}
+	return want
+}
+
+// mayBuild answers why queues of a kind are not built: the store does not have them and never had, while it has the other. Where they are built although they are not there, it says so.
+func (r *recovery) mayBuild(kind cq.Kind) error {
+	other, found := otherKind(kind), r.found
+	switch {
+	case found.Has(kind) || r.building:
+	case r.kept.Has(kind) && found.Has(other):
+		r.note("the %s queues, which the store keeps too (%s), are gone: they are built from the log, beside the %s queues", kind, r.kept.By, other)
+	case r.kept.Has(kind), !found.Has(other) && !r.kept.Has(other):
+	case !r.o.Create:
+		return &NoSideError{Root: r.layout.Root, Kind: kind, Other: other, Lost: !found.Has(other), By: r.kept.By}
+	case found.Has(other):
+		r.note("the store had no %s queues: they are built from the log, beside the %s queues, and it keeps both from now on; a broker that is told no storeType feeds both, one with storeType=%s the %s queues alone",
+			kind, other, storeTypeOf(other), other)
+	default:
+		r.note("the store kept its queues in %s, where they are gone: they are built from the log in %s", sideWords(other), sideWords(kind))
+	}
+	return nil
+}
+
+// storeTypeOf returns the store type that keeps queues of a kind alone.
+func storeTypeOf(kind cq.Kind) StoreType {
+	if kind == cq.KindRocks {
+		return StoreTypeRocksDB
+	}
+	return StoreTypeFile
+}
+
+// NoSideError tells that a side of the queues was asked for that the store does not keep, while it keeps the other.
 type NoSideError struct {
 	Root        string
 	Kind, Other cq.Kind
+	// Lost tells that the other side is gone, too, and By what tells that it was there.
+	Lost bool
+	By   string
 }
 
 func (e *NoSideError) Error() string {
-	return fmt.Sprintf("recover store %s: it has %s queues and no %s queues: `tandemmq migrate run --store %s --to %s` moves them there, and proves it; --create makes %s queues from the log all the same",
+	if e.Lost {
+		return fmt.Sprintf("store %s: it kept its queues in %s (%s), where they are gone: `tandemmq store rebuild --store %s --queues %s --yes` builds them again there; --create makes %s queues from the log instead",
+			e.Root, sideWords(e.Other), e.By, e.Root, e.Other, e.Kind)
+	}
+	return fmt.Sprintf("store %s: it has %s queues and no %s queues: `tandemmq migrate run --store %s --to %s` moves them there, and proves it; --create makes %s queues from the log all the same, and the store keeps both then",
 		e.Root, e.Other, e.Kind, e.Root, e.Kind, e.Kind)
 }
 

@@ -134,7 +134,7 @@ func TestRecoverMakesNoSideUnasked(t *testing.T) {
 				}
 				rep, err := Recover(t.Context(), root, RecoverOptions{Kind: kind, Create: true, Options: &o, Check: true})
 				require.NoError(t, err)
-				require.Contains(t, rep.Notes, "there are no "+string(lacks)+" queues: they are built from the log, beside the "+string(have.kind())+" queues")
+				require.Contains(t, rep.Notes, "the store had no "+string(lacks)+" queues: they are built from the log, beside the "+string(have.kind())+" queues, and it keeps both from now on; a broker that is told no storeType feeds both, one with storeType="+string(have)+" the "+string(have.kind())+" queues alone")
 				require.True(t, rep.Checked.Sound, "%v", rep.Checked.Findings)
 				requireSound(t, root)
 			})
@@ -143,7 +143,11 @@ func TestRecoverMakesNoSideUnasked(t *testing.T) {
 	o := viewOptions(StoreTypeFile)
 	root := filledStore(t, o, 60)
 	require.NoError(t, os.RemoveAll(NewLayout(root).ConsumeQueueDir()))
+	var none *NoSideError
 	_, err := Recover(t.Context(), root, RecoverOptions{Kind: cq.KindRocks, Options: &o})
+	require.ErrorAs(t, err, &none)
+	require.ErrorContains(t, err, "it kept its queues in files (tandemmq/queue-sides.json), where they are gone: `tandemmq store rebuild --store "+root+" --queues file --yes` builds them again there")
+	_, err = Recover(t.Context(), root, RecoverOptions{Kind: cq.KindRocks, Create: true, Options: &o})
 	require.NoError(t, err)
 	requireSound(t, root)
 }

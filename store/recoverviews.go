@@ -42,13 +42,13 @@ func (r *recovery) views() error {
 		}
 		r.rep.Views = append(r.rep.Views, view)
 	}
-	if r.rep.Repaired != nil && r.rep.Decision == DamageMend && s.views.index != nil {
+	if (r.rep.Repaired != nil && r.rep.Decision == DamageMend || len(r.rep.Missing) > 0) && s.views.index != nil {
 		r.note("index entries of what was lost, if there are any, lead to placeholders, where no query finds a message and `tandemmq store check --deep` tells of each: `tandemmq store rebuild --index` makes the index without them")
 	}
 	r.rep.Lost = mergeLost(r.rep.Lost, s.views.view.lostRanges())
 	r.rep.Forgotten = s.views.forgotten()
 	if err == nil {
-		err = r.noteLostUnits(s.views.queues)
+		err = errors.Join(r.noteLostUnits(s.views.queues), r.noteMissingUnits(s.views.queues))
 	}
 	if n := s.views.view.batchQueues(); n > 0 {
 		r.keepAbort = true

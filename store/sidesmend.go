@@ -34,8 +34,8 @@ func (d *sides) verify(ctx context.Context) {
 			d.v.s.logger.Error("a queue could not be compared with the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
 		}
 	}
-	if err := d.adoptLost(ctx); err != nil && ctx.Err() == nil {
-		d.v.s.logger.Error("queues of which the log has no record may be empty on one side", slog.String("kind", string(d.lostKind)), slog.Any("err", err))
+	if err := errors.Join(d.adoptLost(ctx), d.adoptUnknown(ctx)); err != nil && ctx.Err() == nil {
+		d.v.s.logger.Error("queues of which the log has no record may end at different slots on the two sides", slog.Any("err", err))
 	}
 	if err := d.adoptNoted(ctx); err != nil && ctx.Err() == nil {
 		d.v.s.logger.Error("queues that RocksDB alone had may be empty", slog.Any("err", err))

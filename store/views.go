@@ -96,7 +96,11 @@ func (v *views) start() {
 		case <-ctx.Done():
 			return
 		}
-		if err := v.view.verifyBeginnings(ctx, v.s.writer.Log()); err != nil && ctx.Err() == nil {
+		look := v.view.verifyBeginnings
+		if v.sides != nil {
+			look = v.sides.verifyBeginnings
+		}
+		if err := look(ctx, v.s.writer.Log()); err != nil && ctx.Err() == nil {
 			v.s.logger.Error("whether queues have lost their beginnings is not known", slog.Any("err", err))
 		}
 		if v.sides != nil {

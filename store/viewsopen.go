@@ -75,6 +75,9 @@ func (s *Store) openViews(unclean bool) (err error) {
 		}
 	}
 	s.views = v
+	if !s.waits {
+		v.noteKept()
+	}
 	v.start()
 	return nil
 }

@@ -115,14 +115,31 @@ func TestCheckVerdict(t *testing.T) {
 	require.Equal(t, "Result: sound as far as a store can be whose recovery has not run\n", verdict("--deep"))
 }
 
-func TestCheckOfAMissingLogFileNamesNoRecovery(t *testing.T) {
+// Issue 5, parts 4 and 5: the way on from a log that lacks a file, as it is printed.
+func TestIssue5Part4RecoverOfAMissingLogFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	code, _, stderr := runApp(t, "store", "generate", "--store", dir, "--messages", "1000", "--commitlog-size", "65536", "--quiet")
 	require.Zero(t, code, stderr)
-	require.NoError(t, os.Remove(filepath.Join(dir, "commitlog", "00000000000000065536")))
+	file := filepath.Join(dir, "commitlog", "00000000000000065536")
+	require.NoError(t, os.Remove(file))
 	code, stdout, _ := runApp(t, "store", "check", "--store", dir, "--quiet")
 	require.Equal(t, 3, code)
 	require.Contains(t, stdout, "log-run")
-	require.NotContains(t, stdout, "store recover")
-	require.Contains(t, stdout, "restore it from a copy")
+	require.Contains(t, stdout, "restore them from a copy")
+	command := "tandemmq store recover --store " + dir + " --mend --dry-run"
+	require.Contains(t, stdout, "      "+command+"\n")
+	code, _, stderr = runApp(t, "store", "recover", "--store", dir, "--quiet")
+	require.Equal(t, 3, code)
+	require.Contains(t, stderr, "lacks 1 files between others; nothing was changed")
+	code, stdout, stderr = runApp(t, append(strings.Fields(command)[1:], "--quiet")...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "log file "+file+": missing, a filler would take its place; physical offsets 65536 to 131072\n")
+	require.NoFileExists(t, file)
+	code, stdout, stderr = runApp(t, "store", "recover", "--store", dir, "--mend", "--quiet")
+	require.Zero(t, code, stdout+stderr)
+	require.Contains(t, stdout, "log file "+file+": a filler is in its place; physical offsets 65536 to 131072\n")
+	require.Regexp(t, `WARNING: queue \S+/\d+: the log has lost the records of slots \d+ to \d+; they stay empty, and readers pass them`, stdout)
+	code, stdout, stderr = runApp(t, "store", "recover", "--store", dir, "--dry-run", "--quiet")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `file queues +it has all of the log, from \d+: `, stdout)
 }

@@ -21,6 +21,8 @@ func rebuildCommand() *cli.Command {
 (--index), or without any of these all that is there. The old files are moved aside and removed when the new ones are durable. Until
 then the store has an abort mark: killed half-way it goes on when it is started again in the same way, and a store that is opened
 instead builds what is missing while it serves. The log is not changed. A log with damage is refused, before anything is moved.
+A side that the store keeps and has lost is built like one that is there. One that it does not keep, while it keeps the other, is refused:
+migrate run moves queues, and proves them. --create builds it all the same, and the store keeps both from then on.
 
    tandemmq store rebuild --store /data/rocketmq/store --queues rocks
    tandemmq store rebuild --store /data/rocketmq/store --queues file --topic orders --yes
@@ -29,6 +31,7 @@ Exit codes: 0 built, 1 failed, 2 wrong usage, 3 the log is damaged (store recove
 		Flags: []cli.Flag{
 			storeFlag(),
 			&cli.StringFlag{Name: "queues", Usage: "`SIDE` of the queues: file, rocks or both (default: those there are)"},
+			&cli.BoolFlag{Name: "create", Usage: "build the queues of --queues also where the store does not keep that side and keeps the other; it keeps both from then on"},
 			&cli.BoolFlag{Name: "index", Usage: "the index; with --queues beside the queues, alone otherwise"},
 			&cli.StringFlag{Name: "topic", Usage: "only the queues of `TOPIC`"},
 			&cli.IntFlag{Name: "queue", Value: -1, Usage: "only queue `N` of the topic"},
@@ -44,7 +47,7 @@ Exit codes: 0 built, 1 failed, 2 wrong usage, 3 the log is damaged (store recove
 
 // rebuildOptions reads the flags.
 func rebuildOptions(c *cli.Context) (o store.RebuildOptions, err error) {
-	o = store.RebuildOptions{DryRun: !c.Bool("yes"), Index: c.Bool("index"), Topic: c.String("topic"), QueueID: -1}
+	o = store.RebuildOptions{DryRun: !c.Bool("yes"), Create: c.Bool("create"), Index: c.Bool("index"), Topic: c.String("topic"), QueueID: -1}
 	switch k := c.String("queues"); k {
 	case "", string(cq.KindFile), string(cq.KindRocks):
 		o.Kind = cq.Kind(k)
@@ -54,6 +57,8 @@ func rebuildOptions(c *cli.Context) (o store.RebuildOptions, err error) {
 		return o, usageError("--queues %q: use file, rocks or both", k)
 	}
 	switch n := c.Int("queue"); {
+	case o.Create && o.Kind == "":
+		return o, usageError("--create needs --queues: it says which queues")
 	case c.IsSet("queue") && o.Topic == "":
 		return o, usageError("--queue needs --topic")
 	case o.Topic != "" && o.Index:

@@ -23,7 +23,8 @@ as found) and the index until they agree with it, and removes the abort mark. Th
 error flags that a failed sync left, after writing again what may not be on the disk. Killed half-way and started again,
 it goes on.
 
-A log with valid records behind damage is refused, with all damaged ranges; --mend or --accept-loss says what to do.
+A log with valid records behind damage is refused, with all damaged ranges; --mend or --accept-loss says what to do. One with files missing
+between others is refused too: with --mend a filler takes the place of each.
 Whatever is taken out of the log is set aside first, in DIR/tandemmq/broken.
 
 At its end it looks at the store as store check does without --deep, and prints the command for what it found and did not mend.
@@ -35,7 +36,7 @@ Exit codes: 0 in order, 1 failed, 2 wrong usage, 3 the log is damaged and nobody
 		Flags: []cli.Flag{
 			storeFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, say what was found and what would be done"},
-			&cli.BoolFlag{Name: "mend", Usage: "write placeholder records over damage of the log, and keep what lies behind it"},
+			&cli.BoolFlag{Name: "mend", Usage: "write placeholder records over damage of the log, and fillers in the place of files missing in its middle; keep what lies behind"},
 			&cli.BoolFlag{Name: "accept-loss", Usage: "cut the log at the first damage"},
 			&cli.BoolFlag{Name: "full", Usage: "read the log from its beginning, for damage that came after it was written (store check --deep finds such)"},
 			&cli.StringFlag{Name: "kind", Usage: "`SIDE` to bring in order: file, rocks or both (default: those there are)"},
@@ -99,7 +100,8 @@ func runRecover(c *cli.Context) error {
 		err = errors.Join(err, fmt.Errorf("write report: %w", werr))
 	}
 	var damage *store.DamageError
-	if errors.As(err, &damage) {
+	var missing *store.MissingFilesError
+	if errors.As(err, &damage) || errors.As(err, &missing) {
 		return undecidedError{err}
 	}
 	if err == nil && rep.Checked != nil && !rep.Checked.Sound {
@@ -157,12 +159,38 @@ func printForgotten(w io.Writer, forgotten []store.ForgottenQueue) {
 	}
 }
 
+// printMissing lists the files that were missing in the middle of the log.
+func printMissing(w io.Writer, rep *store.RecoverReport, failed error) {
+	did := "a filler is in its place"
+	switch {
+	case failed != nil && rep.Log == nil:
+		did = "missing"
+	case rep.DryRun:
+		did = "missing, a filler would take its place"
+	}
+	for _, f := range rep.Missing {
+		fmt.Fprintf(w, "  log file %s: %s; physical offsets %d to %d\n", f.Path, did, f.From, f.To)
+	}
+}
+
 func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	what := "Recovery"
 	if rep.DryRun {
 		what = "Dry run of a recovery"
 	}
 	fmt.Fprintf(w, "%s of %s in %s\n", what, rep.Store, round(rep.Elapsed))
+	printMissing(w, rep, failed)
+	if rep.Log == nil { // nothing could be read of it
+		verdict := "nothing was changed; without --dry-run a filler takes the place of each of these files, and then the rest is brought in order"
+		if failed != nil {
+			verdict = "NOT in order"
+		}
+		for _, n := range rep.Notes {
+			fmt.Fprintf(w, "  note: %s\n", n)
+		}
+		_, err := fmt.Fprintf(w, "Result: %s\n", verdict)
+		return err
+	}
 	var from string
 	switch {
 	case rep.DurableTo < 0:
@@ -201,7 +229,12 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	}
 	for _, v := range rep.Views {
 		text := fmt.Sprintf("at %d", v.Dispatched)
-		if v.Why != "" {
+		switch {
+		case v.Plan != "" && v.Why != "":
+			text = fmt.Sprintf("%s, from %d: %s", v.Plan, v.From, v.Why)
+		case v.Plan != "":
+			text = v.Plan
+		case v.Why != "":
 			text += fmt.Sprintf(", dispatched to from %d: %s", v.From, v.Why)
 		}
 		rows = append(rows, [2]string{v.Name, text})
@@ -241,7 +274,7 @@ func printRecover(w io.Writer, rep *store.RecoverReport, failed error) error {
 	case failed != nil:
 		verdict = "NOT in order"
 	case rep.DryRun:
-		verdict = "nothing was changed; without --dry-run queues and index are brought to the end of the log"
+		verdict = "nothing was changed; without --dry-run this is done, and queues that lack records of the log are built again"
 	case rep.Checked != nil && !rep.Checked.Sound:
 		verdict = fmt.Sprintf("NOT in order: %s that recovery does not mend", counted(int(rep.Checked.Errors), "error"))
 		printLeft(w, rep.Checked)

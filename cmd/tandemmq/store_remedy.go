@@ -22,7 +22,7 @@ type remedy struct {
 
 // remedies returns them in the order in which they have to be done: the log first, since queues and index are built from it. docs/check.md says more of each finding.
 func remedies(rep *store.CheckReport) (list []remedy) {
-	w := wrongs{queues: make(map[string]map[cq.Key]bool)}
+	w := wrongs{queues: make(map[string]map[cq.Key]bool), whole: make(map[string]bool)}
 	for _, f := range rep.Findings {
 		if f.Severity == store.CheckError {
 			w.add(rep, f)
@@ -32,7 +32,10 @@ func remedies(rep *store.CheckReport) (list []remedy) {
 		w.unlisted = w.unlisted || n.Severity == store.CheckError && n.Count > n.Listed
 	}
 	run := "tandemmq store %s --store " + shellWord(rep.Store)
-	if w.run {
+	switch {
+	case w.gap && !w.run:
+		list = append(list, remedy{"files of the log are missing between others: restore them from a copy or a replica; what can be done without one", fmt.Sprintf(run, "recover") + " --mend --dry-run"})
+	case w.run:
 		list = append(list, remedy{What: "a file of the log is missing or has a wrong length or name: restore it from a copy or a replica, or give one that was cut its length back (truncate -s), and check again; recovery needs a run of equally long files"})
 	}
 	if w.log {
@@ -48,6 +51,10 @@ func remedies(rep *store.CheckReport) (list []remedy) {
 	for _, side := range slices.Sorted(maps.Keys(w.queues)) {
 		build := fmt.Sprintf(run, "rebuild") + " --queues " + side
 		keys := slices.SortedFunc(maps.Keys(w.queues[side]), cq.Key.Compare)
+		if w.whole[side] {
+			list = append(list, remedy{side + " queues, which are gone, built from the log", build + " --yes"})
+			continue
+		}
 		if len(keys) == 0 || len(keys) > remedyQueues || w.unlisted {
 			list = append(list, remedy{side + " queues, built anew from the log", build + " --yes"})
 			continue
@@ -62,6 +69,9 @@ func remedies(rep *store.CheckReport) (list []remedy) {
 	if w.twice {
 		list = append(list, remedy{What: "records that claim a slot of another record stay as they are (duplicate-slot, F1): read them with `store dump`, and send again what matters"})
 	}
+	if w.remnants {
+		list = append(list, remedy{"the RocksDB without CURRENT, set aside, and its queues built from the log (or restore that file)", fmt.Sprintf(run, "recover")})
+	}
 	if w.place {
 		list = append(list, remedy{What: "the places of RocksDB: the finding says what to do (rocks-place)"})
 	}
@@ -71,6 +81,9 @@ func remedies(rep *store.CheckReport) (list []remedy) {
 // wrongs is what a check found, by what mends it.
 type wrongs struct {
 	log, run, index, twice, place bool
+	gap                           bool                       // files of the log are missing between others
+	remnants                      bool                       // RocksDB has lost its CURRENT
+	whole                         map[string]bool            // sides, by --queues, that are gone
 	queues                        map[string]map[cq.Key]bool // by --queues; no keys: all
 	lost                          []*store.CheckFinding      // units whose records may be lost, one of each queue, remedyQueues at most
 	unlisted                      bool                       // there are more than are listed
@@ -79,7 +92,11 @@ type wrongs struct {
 func (w *wrongs) add(rep *store.CheckReport, f *store.CheckFinding) {
 	switch f.Code {
 	case store.CheckLogRun:
-		w.run = true
+		if f.EndPhyOffset >= 0 {
+			w.gap = true
+		} else {
+			w.run = true
+		}
 	case store.CheckLogDamage, store.CheckPropertyCRC, store.CheckTornTail:
 		w.log = true
 	case store.CheckIndexFile, store.CheckIndexEntry, store.CheckIndexMissing, store.CheckIndexOutside:
@@ -87,12 +104,21 @@ func (w *wrongs) add(rep *store.CheckReport, f *store.CheckFinding) {
 	case store.CheckDuplicateSlot:
 		w.twice = true
 	case store.CheckRocksPlace:
-		w.place = true
+		if f.Want != "" {
+			w.remnants = true
+		} else {
+			w.place = true
+		}
+	case store.CheckMissingSide:
+		w.whole[f.Side], w.queues[f.Side] = true, map[cq.Key]bool{}
 	default:
 		side := f.Side
 		if side != string(cq.KindFile) && side != string(cq.KindRocks) { // a record without its unit, or one side against the other
-			if side = "both"; len(rep.Sides) == 1 {
-				side = rep.Sides[0]
+			switch sides := append(slices.Clone(rep.Sides), rep.LostSides...); len(sides) {
+			case 1:
+				side = sides[0]
+			default:
+				side = "both"
 			}
 		}
 		if w.queues[side] == nil {

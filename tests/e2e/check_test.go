@@ -73,7 +73,13 @@ func TestCheckGoldenStores(t *testing.T) {
 			for _, flags := range [][]string{nil, {"--deep"}, {"--deep", "--workers", "1"}} {
 				code, found, sum := checkStore(t, dir, flags...)
 				require.Zero(t, code, found)
-				require.Zero(t, sum.Warnings, found)
+				if name == "combine-upgrade" { // its RocksDB was filled from the day it was switched on (F14)
+					for _, f := range found {
+						require.Contains(t, f, "warning begins-later rocks")
+					}
+				} else {
+					require.Zero(t, sum.Warnings, found)
+				}
 				require.Equal(t, before, stamps(t, dir))
 				if flags != nil {
 					require.Equal(t, sum.Units, sum.Proven)
@@ -155,11 +161,11 @@ func TestCheckBothSides(t *testing.T) {
 		}, 3},
 		{"a lost file queue", func(t *testing.T, dir string) []string {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, "consumequeue", k.Topic, strconv.Itoa(int(k.QueueID)))))
-			return []string{"error one-sided both " + queue}
+			return []string{"error one-sided file " + queue}
 		}, 3},
 		{"a lost RocksDB queue", func(t *testing.T, dir string) []string {
 			rocksOf(t, dir, func(s *rocks.Store) { require.NoError(t, s.DropQueue(t.Context(), k)) })
-			return []string{"warning one-sided both " + queue}
+			return []string{"warning one-sided rocks " + queue}
 		}, 0},
 		{"a file queue that ends earlier", func(t *testing.T, dir string) []string {
 			var last int64
@@ -175,7 +181,7 @@ func TestCheckBothSides(t *testing.T) {
 					Key: k, Min: 3, MinPhyOffset: u[0].PhyOffset, Max: b.Max, LastPhyOffset: b.LastPhyOffset,
 				}}, s.DispatchFrom()))
 			})
-			return []string{"error min-inexact rocks " + queue + " slot 2", "notice begins-later both " + queue}
+			return []string{"error min-inexact rocks " + queue + " slot 2", "warning begins-later rocks " + queue}
 		}, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
