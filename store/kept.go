@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/migrate/state"
 )
 
 // Which sides a store keeps its consume queues on cannot be seen in its directory when one of them is lost, nor when one was left behind.
@@ -20,19 +22,16 @@ import (
 //	{"sides":["file","rocks"],"separate":true,"moves":1}
 //
 // separate: RocksDB has a directory of its own; left out where it has not.
-// moves: how many migrations had been cut over or rolled back by then. Where there are more now, migration.json knows better.
+// moves: how many migrations had been cut over, taken back, given up or finalized by then. Where there are more now, migration.json knows better.
 const (
-	keptName      = "queue-sides.json"
-	migrationName = "migration.json" // written by package migrate
+	keptName = "queue-sides.json"
 
-	keptByNote = "tandemmq/" + keptName
+	keptByNote      = "tandemmq/" + keptName
+	keptByMigration = "tandemmq/" + state.FileName
 )
 
-// maxKeptBytes and maxMigrationBytes bound what is read of the two.
-const (
-	maxKeptBytes      = 4 << 10
-	maxMigrationBytes = 64 << 20
-)
+// maxKeptBytes bounds what is read of it.
+const maxKeptBytes = 4 << 10
 
 type keptFile struct {
 	Sides    []cq.Kind `json:"sides"`
@@ -112,65 +111,33 @@ func sideDoes(kind cq.Kind, verb string) string {
 	return sideWords(kind) + " " + verb + "s"
 }
 
-// moved is what migration.json tells of the sides. Zero where there is none.
-type moved struct {
-	active   cq.Kind // that reads belong to; "": it does not say
-	separate bool    // RocksDB has a directory of its own
-	times    int     // that they were moved, either way
-}
+// moves are the events of a migration after which other sides may be kept than before.
+var moves = []state.Event{state.CutOver, state.RollbackEnd, state.Cancel, state.FinalizeEnd}
 
-// readMoved reads it. Package migrate is above this one; of its file the phase, the two sides and the events are read.
-//
-// Source: migrate.State.
-func (l Layout) readMoved() (m moved, err error) {
-	b, err := readFile(mmap.OS, filepath.Join(l.StateDir(), migrationName), maxMigrationBytes)
+// migrated returns what migration.json tells, and how often the sides were moved. One that cannot be read tells nothing: whoever migrates is told.
+func (l Layout) migrated() (st *state.State, times int) {
+	st, err := state.Load(l.StateDir())
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return m, err
+		return &state.State{}, 0
 	}
-	var state struct {
-		Phase       string      `json:"phase"`
-		From        cq.Kind     `json:"from"`
-		To          cq.Kind     `json:"to"`
-		RocksLayout RocksLayout `json:"rocksLayout"`
-		History     []struct {
-			Event string `json:"event"`
-		} `json:"history"`
-	}
-	if json.Unmarshal(b, &state) != nil {
-		return m, nil // who migrates is told; here it tells nothing
-	}
-	switch state.Phase {
-	case "", "absent":
-	case "cutover", "rolling-back":
-		m.active = state.To
-	default:
-		m.active = state.From
-	}
-	m.separate = state.RocksLayout == RocksSeparate
-	for _, h := range state.History {
-		if h.Event == "cutover" || h.Event == "rollback-end" {
-			m.times++
+	for i := range st.History {
+		if slices.Contains(moves, st.History[i].Event) {
+			times++
 		}
 	}
-	return m, nil
+	return st, times
 }
 
 // Kept returns on which sides the store keeps its consume queues, by what was noted of them.
 func (l Layout) Kept() (k Kept, err error) {
-	m, err := l.readMoved()
-	if err != nil {
-		return k, err
-	}
+	st, times := l.migrated()
 	b, err := readFile(mmap.OS, l.keptPath(), maxKeptBytes)
 	var note keptFile
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return k, err
-	case json.Unmarshal(b, &note) == nil && note.Moves >= m.times: // one that cannot be read tells nothing
+	case json.Unmarshal(b, &note) == nil && note.Moves >= times: // one that cannot be read tells nothing
 		for _, kind := range note.Sides {
 			k.add(kind)
 		}
@@ -179,9 +146,9 @@ func (l Layout) Kept() (k Kept, err error) {
 			return k, nil
 		}
 	}
-	if m.active == cq.KindFile || m.active == cq.KindRocks {
-		k.add(m.active)
-		k.Separate, k.By = k.RocksDB && m.separate, "tandemmq/"+migrationName
+	if side, ok := st.Active(); ok && (side == cq.KindFile || side == cq.KindRocks) {
+		k.add(side)
+		k.Separate, k.By = k.RocksDB && st.RocksLayout == state.LayoutSeparate, keptByMigration
 	}
 	return k, nil
 }
@@ -220,11 +187,8 @@ var rocksConfigs = []string{"topics", "subscriptionGroups", "consumerOffsets", "
 
 // noteKept notes on which sides the queues are kept from now on.
 func noteKept(fsys mmap.FS, l Layout, k Kept) error {
-	m, err := l.readMoved()
-	if err != nil {
-		return err
-	}
-	file := keptFile{Sides: k.kinds(), Moves: m.times}
+	_, times := l.migrated()
+	file := keptFile{Sides: k.kinds(), Moves: times}
 	if _, place, found, err := l.FindRocks(); k.RocksDB && err == nil && found {
 		file.Separate = place == RocksSeparate
 	}

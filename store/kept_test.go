@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate/state"
 	"github.com/tandemq/tandemmq/tests/golden"
 )
 
 // What tells on which sides a store keeps its queues: its own note, unless a migration has moved them since; and where nothing was noted, traces of file queues or of RocksDB.
 func TestKeptSides(t *testing.T) {
-	const moved = `{"phase":"cutover","from":"file","to":"rocks","history":[{"event":"plan"},{"event":"cutover"}]}`
+	const moved = `{"version":1,"phase":"cutover","from":"file","to":"rocks","history":[{"event":"plan"},{"event":"cutover"}]}`
 	for _, c := range []struct {
 		name            string
 		note, migration string
@@ -27,9 +28,14 @@ func TestKeptSides(t *testing.T) {
 		{name: "migration", migration: moved, want: Kept{RocksDB: true, By: "tandemmq/migration.json"}},
 		{name: "a note before the migration", note: `{"sides":["file"],"moves":0}`, migration: moved, want: Kept{RocksDB: true, By: "tandemmq/migration.json"}},
 		{name: "a note after it", note: `{"sides":["file","rocks"],"moves":1}`, migration: moved, want: Kept{File: true, RocksDB: true, By: keptByNote}},
-		{name: "a migration that is under way", note: `{"sides":["file"],"moves":0}`, migration: `{"phase":"backfilling","from":"file","to":"rocks"}`, want: Kept{File: true, By: keptByNote}},
-		{name: "a migration that was planned", migration: `{"phase":"planned","from":"rocks","to":"file"}`, want: Kept{RocksDB: true, By: "tandemmq/migration.json"}},
-		{name: "a store that was never migrated", migration: `{"phase":"absent"}`},
+		{name: "a migration that is under way", note: `{"sides":["file"],"moves":0}`, migration: `{"version":1,"phase":"backfilling","from":"file","to":"rocks"}`, want: Kept{File: true, By: keptByNote}},
+		{name: "a migration that was planned", migration: `{"version":1,"phase":"planned","from":"rocks","to":"file"}`, want: Kept{RocksDB: true, By: "tandemmq/migration.json"}},
+		{
+			name: "finalized", note: `{"sides":["file","rocks"],"moves":1}`,
+			migration: `{"version":1,"phase":"finalized","from":"file","to":"rocks","kept":"rocks","rocksLayout":"separate","history":[{"event":"cutover"},{"event":"finalize-end"}]}`,
+			want:      Kept{RocksDB: true, Separate: true, By: keptByMigration},
+		},
+		{name: "a store that was never migrated", migration: `{"version":1,"phase":"absent"}`},
 		{name: "RocketMQ's configuration", config: "topics", want: Kept{RocksDB: true, By: "config/topics, which RocketMQ makes beside RocksDB queues"}},
 		{name: "RocksDB alone", checkpoint: Checkpoint{PhysicMsgTimestampMs: 1}, want: Kept{RocksDB: true, By: "the checkpoint, which no file queue has ever set"}},
 	} {
@@ -40,7 +46,7 @@ func TestKeptSides(t *testing.T) {
 				put(t, l.StateDir(), keptName, c.note)
 			}
 			if c.migration != "" {
-				put(t, l.StateDir(), migrationName, c.migration)
+				put(t, l.StateDir(), state.FileName, c.migration)
 			}
 			if c.config != "" {
 				put(t, filepath.Join(root, "config", c.config), currentFile, "MANIFEST-000001\n")

@@ -325,8 +325,8 @@ func TestFRF12ReplacementIsKilled(t *testing.T) {
 			for i, c := range copies {
 				when, at, _ := strings.Cut(c, "=")
 				reopen := []Options{o}
-				if name == "combined" && i%2 == 1 {
-					reopen = []Options{only(o, StoreTypeRocksDB), o}
+				if name == "combined" && i%2 == 1 { // RocksDB alone is refused before it has what files have
+					reopen = []Options{o, only(o, StoreTypeRocksDB)}
 				}
 				for _, o := range reopen {
 					s := openStore(t, at, o)

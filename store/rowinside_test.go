@@ -32,6 +32,8 @@ func TestF1RowOneByteBeforeTheEndOfARecord(t *testing.T) {
 		if putMore {
 			files := o
 			files.StoreType = StoreTypeFile
+			_, err := Recover(t.Context(), root, RecoverOptions{Options: &files, Kind: cq.KindFile, Create: true})
+			require.NoError(t, err)
 			s := openStore(t, root, files)
 			putSome(t, s, 5)
 			awaitDispatch(t, s)

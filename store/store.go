@@ -93,13 +93,15 @@ func newStore(o Options) *Store {
 // Open opens the store at root for puts, and makes one when there is none. It does, in this order:
 //
 //  1. takes the store's lock, before it looks at anything (W30): *InUseError names the process that has it;
-//  2. writes the abort mark, durably, before it changes anything (W31);
-//  3. opens the log, which cuts a torn tail off; a log with valid records behind damage is refused with file and offset (*DamageError), unless LogDamagePolicy says
+//  2. refuses a directory that does not support the sides of consume queues that the options ask for (*SidesError, F15, F16): one side alone that is not there, or lacks what the other
+//     has; nothing is changed;
+//  3. writes the abort mark, durably, before it changes anything (W31);
+//  4. opens the log, which cuts a torn tail off; a log with valid records behind damage is refused with file and offset (*DamageError), unless LogDamagePolicy says
 //     otherwise, or it is the work of a loss of power (docs/recovery.md);
-//  4. brings the consume queues to agree with the log (see openViews). Where more than 64 MiB of the log have to be dispatched for that, they are built while the store
+//  5. brings the consume queues to agree with the log (see openViews). Where more than 64 MiB of the log have to be dispatched for that, they are built while the store
 //     serves: Watermarks tells how far they are, QueueState whether a queue is complete. Puts get their right offsets from the beginning.
 //
-// Without BuildConsumeQueues the queues are not looked at, nor written: the whole log is read instead of 4, and the next offset of
+// Without BuildConsumeQueues the queues are not looked at, nor written: the whole log is read instead of 5, and the next offset of
 // a queue is what follows its last record. RocketMQ builds the queues when it opens the store after the abort mark (see Close).
 // A queue whose records have all expired then begins at 0 again; the Logger is warned when the log's beginning has.
 //
@@ -147,6 +149,11 @@ func (s *Store) open() (err error) {
 				err = errors.Join(err, s.lock.Close())
 			}
 		}()
+		if s.o.BuildConsumeQueues {
+			if err := s.checkSides(); err != nil {
+				return err
+			}
+		}
 		if err := s.lock.mark(); err != nil {
 			return err
 		}

@@ -185,7 +185,7 @@ func cutHostPort(s string) (host, port string, ok bool) {
 	return strings.Trim(s[:i], "[]"), s[i+1:], true
 }
 
-// fitToStore takes over what an existing directory tells and nobody has set, and refuses a store type that the directory does not have. It returns what to tell.
+// fitToStore takes over what an existing directory tells and nobody has set. It returns what to tell. Whether the directory supports what was set is looked at when it is opened.
 func fitToStore(o *broker.Options, given []string) (told []string, err error) {
 	root := o.StorePathRootDir
 	d, err := store.Detect(root, o.Store, given)
@@ -194,39 +194,53 @@ func fitToStore(o *broker.Options, given []string) (told []string, err error) {
 	}
 	o.Store = d.Options
 	told = append(told, d.Notes...)
+	if slices.Contains(given, "storeType") || slices.Contains(given, "rocksdbCQDoubleWriteEnable") {
+		return told, nil
+	}
 	st, err := migrate.LoadState(store.NewLayout(root).StateDir())
 	if err != nil {
 		return nil, err
 	}
-	set := slices.Contains(given, "storeType") || slices.Contains(given, "rocksdbCQDoubleWriteEnable")
-	both := o.Store.StoreType == store.StoreTypeFile && o.Store.RocksdbCQDoubleWriteEnable
-	rocks := o.Store.StoreType == store.StoreTypeRocksDB
-	switch {
-	case !set && d.File && d.RocksDB:
-		switch st.Phase {
-		case migrate.PhaseAbsent:
-			o.Store.RocksdbCQDoubleWriteEnable = true
-			told = append(told, "the store has its queues in files and in RocksDB: both are kept")
-		case migrate.PhaseCutover:
-			takeSide(&o.Store, st.To)
-			told = append(told, fmt.Sprintf("the store was migrated to %s: its %s queues are served", st.To, st.To))
-		default:
-			takeSide(&o.Store, st.From)
-			told = append(told, fmt.Sprintf("the store's migration is %s: its %s queues are served", st.Phase, st.From))
+	return append(told, chooseSides(&o.Store, &d, st)...), nil
+}
+
+// chooseSides takes the sides that the store keeps its queues on, where nobody has said any.
+func chooseSides(o *store.Options, d *store.Detected, st *migrate.State) (told []string) {
+	side, moved := st.Active()
+	switch both := d.File && d.RocksDB; {
+	case moved && st.Phase == migrate.PhaseCutover:
+		takeSide(o, side)
+		told = append(told, fmt.Sprintf("the store was migrated to %s: its %s queues are served", side, side))
+	case moved && both:
+		takeSide(o, side)
+		told = append(told, fmt.Sprintf("the store's migration is %s: its %s queues are served", st.Phase, side))
+	case d.Kept.File && d.Kept.RocksDB:
+		takeBoth(o)
+		told = append(told, fmt.Sprintf("the store keeps its queues in files and in RocksDB (%s): both are kept", d.Kept.By))
+	case d.Kept.Known():
+		side = cq.KindFile
+		if d.Kept.RocksDB {
+			side = cq.KindRocks
 		}
-	case !set && d.File:
-		takeSide(&o.Store, cq.KindFile)
-	case !set && !d.RocksDB && !rocksdb.Available: // a new store, in a binary without RocksDB
-		takeSide(&o.Store, cq.KindFile)
-	case !set: // a new store, too
-		takeSide(&o.Store, cq.KindRocks)
-	case both || !d.File && !d.RocksDB:
-	case rocks && !d.RocksDB:
-		return nil, fmt.Errorf("store %s has its queues in files, and storeType=defaultRocksDB is set: move them first with `tandemmq migrate run --store %s --to rocks`, or leave storeType out", root, root)
-	case !rocks && !d.File:
-		return nil, fmt.Errorf("store %s has its queues in RocksDB, and storeType=default is set: move them first with `tandemmq migrate run --store %s --to file`, or leave storeType out", root, root)
+		takeSide(o, side)
+		if !d.File && !d.RocksDB || both {
+			told = append(told, fmt.Sprintf("the store keeps its queues in %s alone (%s)", side, d.Kept.By))
+		}
+	case both:
+		takeBoth(o)
+		told = append(told, "the store has its queues in files and in RocksDB: both are kept")
+	case d.File:
+		takeSide(o, cq.KindFile)
+	case !d.RocksDB && !rocksdb.Available: // a new store, in a binary without RocksDB
+		takeSide(o, cq.KindFile)
+	default: // a new store, too
+		takeSide(o, cq.KindRocks)
 	}
-	return told, nil
+	return told
+}
+
+func takeBoth(o *store.Options) {
+	o.StoreType, o.RocksdbCQDoubleWriteEnable = store.StoreTypeFile, true
 }
 
 func takeSide(o *store.Options, kind cq.Kind) {

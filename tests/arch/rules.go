@@ -36,7 +36,7 @@ var layers = []layer{
 	{"cq/...", []string{"cq", "message", "internal/..."}}, // the stores: none knows another
 	{"commitlog", []string{"message", "internal/..."}},
 	{"index/...", []string{"index/...", "message", "internal/..."}},
-	{"store", []string{"cq/...", "commitlog", "index/...", "message", "internal/..."}},
+	{"store", []string{"cq/...", "commitlog", "index/...", "message", "migrate/state", "internal/..."}}, // of a migration, what it has come to
 	{"store/offsets", []string{"store", "cq", "message", "internal/..."}},
 	{"migrate", []string{"migrate/state", "cq", "commitlog", "message", "internal/..."}}, // stores are handed to it
 	{"migrate/state", []string{"cq"}},
