@@ -381,3 +381,29 @@ func TestFRF12DamageThatStays(t *testing.T) {
 		})
 	}
 }
+
+// The files of RocksDB are removed under a store that serves: what a flush finds out is dealt with as damage is.
+func TestFRF12FilesOfRocksDBAreRemovedWhileServing(t *testing.T) {
+	needRocksDB(t)
+	for name, o := range map[string]Options{"combined": combineOptions(), "alone": viewOptions(StoreTypeRocksDB)} {
+		t.Run(name, func(t *testing.T) {
+			o := smallCaches(o)
+			o.UseSeparateStorePathForRocksdbCQ = true
+			root := t.TempDir()
+			s := openStore(t, root, o)
+			putSome(t, s, 50)
+			require.NoError(t, s.awaitViews(t.Context()))
+			require.NoError(t, os.RemoveAll(rocksDir(t, root)))
+			putSome(t, s, 50)
+			awaitDispatch(t, s)
+			_ = s.views.flush(t.Context())
+			require.Eventually(t, func() bool {
+				return !s.replacing.owed() && s.views.compared() && s.views.sides.lacking() == nil && s.views.behind() == 0 && rocksMark(s).Durable > 0
+			}, 20*time.Second, time.Millisecond)
+			require.NoError(t, s.views.flush(t.Context()))
+			require.Len(t, readAll(t, s, "T", 1), 100)
+			require.NoError(t, s.Close())
+			requireWhole(t, root, o)
+		})
+	}
+}
