@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,7 +105,24 @@ func editFiles(t *testing.T, dir string, size int64, fn func(b []byte)) {
 	}
 }
 
-// RocketMQ opens a mended log, reads over the placeholders in it, gives them no unit, and keeps everything behind them; it goes on there, and so do we.
+// loseFile removes the files of the log in which no record of kept lies, and returns how many.
+func loseFile(t *testing.T, dir string, kept []acknowledged) (lost int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "commitlog", "*"))
+	require.NoError(t, err)
+	for i, path := range files {
+		from := int64(i) * smallFiles
+		if !slices.ContainsFunc(kept, func(a acknowledged) bool { return a.PhyOffset < from+smallFiles && a.PhyOffset+a.Size > from }) {
+			require.NoError(t, os.Remove(path))
+			lost++
+		}
+	}
+	require.Positive(t, lost)
+	return lost
+}
+
+// RocketMQ opens a mended log, reads over the placeholders in it, and over fillers in the place of whole files that were missing, gives them no unit, and keeps everything behind them; it goes on
+// there, and so do we.
 func TestRocketMQReadsOverPlaceholders(t *testing.T) {
 	t.Parallel()
 	type mended struct {
@@ -115,13 +133,17 @@ func TestRocketMQReadsOverPlaceholders(t *testing.T) {
 	}
 	var all []mended
 	var jobs []job
-	for _, crc := range []bool{false, true} {
+	for what, crc := range map[string]bool{"crc=false": false, "crc=true": true, "files missing": false} {
 		dir, o, kept := damagedStore(t, crc)
+		lost := 0
+		if what == "files missing" {
+			lost = loseFile(t, dir, kept)
+		}
 		_, err := store.Recover(t.Context(), dir, store.RecoverOptions{Options: &o, Full: true})
-		var damage *store.DamageError
-		require.ErrorAs(t, err, &damage)
+		require.ErrorIs(t, err, commitlog.ErrCorrupt)
 		rep, err := store.Recover(t.Context(), dir, store.RecoverOptions{Options: &o, Damage: store.DamageMend, Full: true})
 		require.NoError(t, err)
+		require.Len(t, rep.Missing, lost)
 		require.Greater(t, len(rep.Log.Damage), 30)
 		require.Empty(t, rep.Repaired.Given)
 		for name, loss := range map[string]func(dir string){
@@ -136,7 +158,7 @@ func TestRocketMQReadsOverPlaceholders(t *testing.T) {
 		} {
 			copied := golden.CopyTree(t, dir)
 			loss(copied)
-			j := job{fmt.Sprintf("%s/crc=%v", name, crc), copied, how{mode: "file", all: true, log: true, propCRC: crc, sizes: sizes{commitLog: smallFiles}}, appendCount}
+			j := job{fmt.Sprintf("%s/%s", name, what), copied, how{mode: "file", all: true, log: true, propCRC: crc, sizes: sizes{commitLog: smallFiles}}, appendCount}
 			all, jobs = append(all, mended{j, kept, rep.LogEnd, o}), append(jobs, j)
 		}
 	}
