@@ -63,6 +63,9 @@ func (f Flag) String() string {
 	return strings.Join(names, "|")
 }
 
+// MarshalText is String.
+func (f Flag) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
 // parseFlag is the inverse of String for one flag; 0 for a name that is none.
 func parseFlag(name string) Flag {
 	for i, n := range flagNames {
@@ -75,9 +78,9 @@ func parseFlag(name string) Flag {
 
 // FlagError is an error flag that is set: when, and why.
 type FlagError struct {
-	Flag   Flag
-	Time   time.Time
-	Reason string
+	Flag   Flag      `json:"flag"`
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason"`
 }
 
 // RunningFlags are the flags of one store. Asking takes one atomic load. Set and Clear of an error flag write

@@ -96,7 +96,7 @@ func ReadStatus(root string, o Options) (st Status, err error) {
 	st.readCheckpoint(l)
 	s := newStore(o)
 	s.layout, s.abort.found = l, st.Unclean
-	if promised, by := s.promisedTo(); promised > st.past {
+	if promised, by := s.promisedTo(); promised > st.past && st.LogEnd != commitlog.EndCorrupt.String() { // behind damage there are records: nothing tells how many are lost
 		st.LostEndBytes, st.PromisedBy = promised-max(st.EndPhyOffset, 0), by
 	}
 	if flags, err := OpenRunningFlags(nil, l.StateDir()); err == nil {
@@ -277,8 +277,12 @@ func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {
 		st.add(indexName, -1, err)
 		return
 	}
+	faults := errors.Join(ix.Faults()...)
 	if len(ix.Files()) == 0 {
 		_ = ix.Close() // read-only, and nothing in it
+		if faults != nil {
+			st.add(indexName, -1, faults)
+		}
 		return
 	}
 	from := ix.DispatchFrom()
@@ -289,7 +293,7 @@ func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {
 	if hole != nil {
 		from, err = hole.from, hole
 	}
-	st.add(indexName, from, errors.Join(err, ix.Close()))
+	st.add(indexName, from, errors.Join(err, faults, ix.Close()))
 }
 
 // readRocksIndex goes by its rows of progress; those of RocketMQ alone do not tell that nothing is missing below (I13).

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -17,7 +18,8 @@ type messageInfo struct {
 	PhyOffset   int64  `json:"commitLogOffset"`
 	Size        int32  `json:"size"`
 	TagsCode    *int64 `json:"tagsCode,omitempty"` // of the unit
-	Fault       string `json:"fault,omitempty"`    // why there is no message; what follows is then empty
+	Fault       string `json:"fault,omitempty"`    // why there is no message; nothing follows then
+	Note        string `json:"note,omitempty"`     // what is odd about it
 
 	Topic             string     `json:"topic,omitempty"` // of the record, as all that follows
 	QueueID           int32      `json:"queueId"`
@@ -43,6 +45,33 @@ type messageInfo struct {
 type property struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+}
+
+// MarshalJSON leaves out what nobody knows of a message that is not there.
+func (m *messageInfo) MarshalJSON() ([]byte, error) {
+	if m.Fault == "" {
+		type plain messageInfo
+		return json.Marshal((*plain)(m))
+	}
+	f := struct {
+		QueueOffset *int64 `json:"queueOffset,omitempty"`
+		PhyOffset   int64  `json:"commitLogOffset"`
+		Size        int32  `json:"size,omitempty"`
+		TagsCode    *int64 `json:"tagsCode,omitempty"`
+		Fault       string `json:"fault"`
+	}{nil, m.PhyOffset, m.Size, m.TagsCode, m.Fault}
+	if m.QueueOffset >= 0 {
+		f.QueueOffset = &m.QueueOffset
+	}
+	return json.Marshal(f)
+}
+
+// faultText says that there is no message, and why.
+func (m *messageInfo) faultText() string {
+	if m.QueueOffset < 0 {
+		return fmt.Sprintf("physical offset %d has no message: %s", m.PhyOffset, m.Fault)
+	}
+	return fmt.Sprintf("offset %d has no message: %s", m.QueueOffset, m.Fault)
 }
 
 // fill takes over what the record says; body asks for its body and properties too.
@@ -93,8 +122,11 @@ func printMessages(w io.Writer, list []*messageInfo, body bool) error {
 		return err
 	}
 	for _, m := range list {
-		if m.Fault != "" {
-			fmt.Fprintf(w, "offset %d has no message: %s\n", m.QueueOffset, m.Fault)
+		switch {
+		case m.Fault != "":
+			fmt.Fprintln(w, m.faultText())
+		case m.Note != "":
+			fmt.Fprintf(w, "offset %d: %s\n", m.QueueOffset, m.Note)
 		}
 	}
 	return nil
@@ -102,7 +134,7 @@ func printMessages(w io.Writer, list []*messageInfo, body bool) error {
 
 func printMessage(w io.Writer, m *messageInfo) {
 	if m.Fault != "" {
-		fmt.Fprintf(w, "offset %d has no message: %s\n", m.QueueOffset, m.Fault)
+		fmt.Fprintln(w, m.faultText())
 		return
 	}
 	fmt.Fprintf(w, "offset %d, %s\n", m.QueueOffset, m.MsgID)
@@ -116,6 +148,9 @@ func printMessage(w io.Writer, m *messageInfo) {
 	}
 	for _, p := range m.Properties {
 		rows = append(rows, [2]string{"property", readable(p.Name) + " = " + readable(p.Value)})
+	}
+	if m.Note != "" {
+		rows = append(rows, [2]string{"note", m.Note})
 	}
 	table(w, append(rows, [2]string{"body", bodyText(m.Body)})...)
 }

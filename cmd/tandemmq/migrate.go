@@ -30,7 +30,12 @@ func migrateCommand() *cli.Command {
 	step := func(name, usage, help string, flags []cli.Flag, run func(*migration) error) *cli.Command {
 		return &cli.Command{
 			Name: name, Usage: usage, Description: help, Flags: append(commonFlags(), flags...),
-			Action: func(c *cli.Context) error { return withMigration(c, name, run) },
+			Action: func(c *cli.Context) error {
+				if name == "run" && c.Bool("dry-run") {
+					return withMigration(c, "plan", (*migration).plan)
+				}
+				return withMigration(c, name, run)
+			},
 		}
 	}
 	source, write := sourceFlags(), writeFlags()
@@ -41,7 +46,10 @@ func migrateCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			step("run", "plan, backfill, verify and, with --yes, cut over",
 				"Does the whole migration. Without --yes it stops after the verification and leaves reads where they are.",
-				slices.Concat(source, write, level, []cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "cut over when verified; without this reads stay where they are"}}), (*migration).runAll),
+				slices.Concat(source, write, level, []cli.Flag{
+					&cli.BoolFlag{Name: "yes", Usage: "cut over when verified; without this reads stay where they are"},
+					&cli.BoolFlag{Name: "dry-run", Usage: "only plan: change nothing"},
+				}), (*migration).runAll),
 			step("plan", "say what is there, how much, how long it takes and which space it needs", "Writes nothing.", source, (*migration).plan),
 			step("backfill", "fill the target from the log and the source queues",
 				"One sequential pass over the log. A killed backfill goes on where it stopped.", append(source, write...), (*migration).backfill),

@@ -173,7 +173,7 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 		case c.Bool("restart") && c.Bool("replace-target"):
 			found, ok, err = cut.Layout, true, nil // the backfill removes it when all else is in order
 		case !unfinished(st, cut):
-		case c.Command.Name == "run" || c.Command.Name == "backfill":
+		case c.Command.Name == "run" && !c.Bool("dry-run") || c.Command.Name == "backfill":
 			if err := removeRocks(cut.Dir); err != nil {
 				return nil, err
 			}

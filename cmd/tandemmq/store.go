@@ -89,7 +89,7 @@ func runDump(c *cli.Context) (err error) {
 		fmt.Fprintf(c.App.ErrWriter, "warning: %s units point to no record, %s slots hold no unit\n", thousands(rep.Bad), thousands(rep.Unreadable))
 	}
 	if err == nil && rep.Queues == 0 && (c.String("topic") != "" || c.IsSet("queue")) {
-		fmt.Fprintln(c.App.ErrWriter, "warning: no queue matches")
+		return fmt.Errorf("store %s has no such queue (%s side)", v.Layout.Root, v.Kind)
 	}
 	return err
 }

@@ -96,31 +96,54 @@ type getReport struct {
 	Topic    string         `json:"topic"`
 	QueueID  int32          `json:"queueId"`
 	Side     cq.Kind        `json:"side"`
+	Status   string         `json:"status"` // as RocketMQ's broker names it
 	Min      int64          `json:"min"`
 	Max      int64          `json:"max"`
 	Next     int64          `json:"nextOffset"`
 	Messages []*messageInfo `json:"messages"`
 }
 
+// nothing prints, with --json, that there is no message, and returns the error that says so.
+func (r *getReport) nothing(c *cli.Context, s store.GetStatus, next int64, err error) error {
+	if !c.Bool("json") {
+		return err
+	}
+	r.Status, r.Next = s.String(), next
+	return errors.Join(err, printJSON(c.App.Writer, r))
+}
+
 func runGet(c *cli.Context, v *store.View) error {
 	if n := c.Int("n"); n < 1 || n > maxGet {
 		return usageError("-n %d: use 1 to %d", n, maxGet)
 	}
+	if c.Int64("offset") < 0 {
+		return usageError("--offset %d: use a queue offset, 0 or more", c.Int64("offset"))
+	}
+	rep := getReport{Topic: c.String("topic"), QueueID: int32(c.Int("queue")), Side: v.Kind, Messages: []*messageInfo{}}
 	q, b, err := queueOf(c, v)
+	if q == nil {
+		return rep.nothing(c, store.GetNoQueue, 0, err)
+	}
 	if err != nil {
 		return err
 	}
+	rep.Min, rep.Max = b.Min, b.Max
 	at := b.Min
 	if c.IsSet("offset") {
 		at = c.Int64("offset")
 	}
+	none := fmt.Errorf("queue %s has offsets %d to %d, not %d", q.Key(), b.Min, b.Max-1, at)
 	switch {
 	case b.Empty():
-		return fmt.Errorf("queue %s has no message left: min and max are %d", q.Key(), b.Max)
-	case at < b.Min || at >= b.Max:
-		return fmt.Errorf("queue %s has offsets %d to %d, not %d", q.Key(), b.Min, b.Max-1, at)
+		return rep.nothing(c, store.GetQueueEmpty, b.Max, fmt.Errorf("queue %s has no message left: min and max are %d", q.Key(), b.Max))
+	case at < b.Min:
+		return rep.nothing(c, store.GetOffsetTooSmall, b.Min, none)
+	case at == b.Max:
+		return rep.nothing(c, store.GetOffsetOverflowOne, at, none)
+	case at > b.Max:
+		return rep.nothing(c, store.GetOffsetOverflowBadly, b.Max, none)
 	}
-	rep := getReport{Topic: q.Key().Topic, QueueID: q.Key().QueueID, Side: v.Kind, Min: b.Min, Max: b.Max, Messages: []*messageInfo{}}
+	rep.Status = store.GetFound.String()
 	for ; at < b.Max && len(rep.Messages) < c.Int("n"); at++ {
 		if err := c.Err(); err != nil {
 			return err
@@ -163,8 +186,38 @@ func readSlot(v *store.View, q cq.Queue, slot int64, body bool) (*messageInfo, e
 		return m, nil
 	}
 	defer release()
-	m.fill(&r, body)
+	if m.Fault = stray(q.Key(), &r); m.Fault == "" {
+		m.Note = oddTags(u, &r)
+		m.fill(&r, body)
+	}
 	return m, nil
+}
+
+// stray says whose record a unit leads to, "" where it is one of the unit's queue.
+func stray(k cq.Key, r *message.Record) string {
+	if string(r.Topic) == k.Topic && r.QueueID == k.QueueID {
+		return ""
+	}
+	ours := false
+	if k.IsLMQ() {
+		r.MultiDispatch(func(queue []byte, _ int32, _ int64, _ bool) bool {
+			ours = string(queue) == k.Topic
+			return !ours
+		})
+	}
+	if ours {
+		return ""
+	}
+	return fmt.Sprintf("the unit leads to a record of %s/%d offset %d, at physical offset %d", readable(string(r.Topic)), r.QueueID, r.QueueOffset, r.PhyOffset)
+}
+
+// oddTags says how a unit's tags code differs from that of its record, "" where it does not.
+func oddTags(u *cq.Unit, r *message.Record) string {
+	code := r.TagsCode(nil)
+	if code == u.TagsCode {
+		return ""
+	}
+	return fmt.Sprintf("the record's tags code is %d (with the default delay levels), the unit has %d", code, u.TagsCode)
 }
 
 func byTimeCommand() *cli.Command {
@@ -221,14 +274,14 @@ func runByTime(c *cli.Context, v *store.View) error {
 		return printJSON(c.App.Writer, rep)
 	}
 	fmt.Fprintf(c.App.Writer, "Queue %s at %s (%s): offset %d\n", q.Key(), timeText(&ms), edge, rep.Offset)
-	stored := "nothing: this is the max"
+	stored := [2]string{"stored", "nothing: this is the max"}
 	if m := rep.Message; m != nil {
-		stored = m.StoreTime + ", physical offset " + fmt.Sprint(m.PhyOffset)
+		stored[1] = m.StoreTime + ", physical offset " + fmt.Sprint(m.PhyOffset)
 		if m.Fault != "" {
-			stored = m.Fault
+			stored = [2]string{"no message", m.Fault}
 		}
 	}
-	table(c.App.Writer, [2]string{"stored", stored}, [2]string{"min", fmt.Sprint(b.Min)}, [2]string{"max", fmt.Sprint(b.Max)})
+	table(c.App.Writer, stored, [2]string{"min", fmt.Sprint(b.Min)}, [2]string{"max", fmt.Sprint(b.Max)})
 	return nil
 }
 

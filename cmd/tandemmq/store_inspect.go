@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -181,9 +182,14 @@ func inspectRecord(c *cli.Context, v *store.View) error {
 	var err error
 	switch {
 	case c.IsSet("id"):
+		if _, _, ok := message.ParseOffsetMsgID(c.String("id")); !ok {
+			return usageError("--id %q: use an offset message id, 32 hexadecimal digits, 56 of an IPv6 host", c.String("id"))
+		}
 		release, err = v.MessageByID(c.String("id"), &r)
 	case c.IsSet("at"):
-		release, err = v.Log.Read(c.Int64("at"), 0, false, &r)
+		if release, err = v.Log.Read(c.Int64("at"), 0, false, &r); errors.Is(err, commitlog.ErrCorrupt) {
+			err = fmt.Errorf("no record begins at physical offset %d, or it is damaged: %w", c.Int64("at"), err)
+		}
 	default:
 		var u cq.Unit
 		if _, u, err = unitOf(c, v); err == nil {
@@ -194,8 +200,10 @@ func inspectRecord(c *cli.Context, v *store.View) error {
 		return err
 	}
 	defer release()
+	damage := damageOf(v, r.PhyOffset, r.TotalSize)
 	return commitlog.GuardFault(func() error {
 		rep := fieldsReport{What: "record", Place: logPlace(v, r.PhyOffset), Fields: r.Fields(), Properties: propertiesOf(&r)}
+		rep.Fault = damage
 		rep.Notes = append(rep.Notes, "id "+message.OffsetMsgID(r.StoreHost, r.PhyOffset))
 		if !r.OwesUnit() {
 			rep.Notes = append(rep.Notes, "prepared or rolled back: it is in no queue")
@@ -205,6 +213,17 @@ func inspectRecord(c *cli.Context, v *store.View) error {
 		}
 		return rep.print(c)
 	})
+}
+
+// damageOf says what is wrong with a record that can be taken apart: the checksum of its body. "" where nothing is.
+func damageOf(v *store.View, phy int64, size int32) string {
+	var r message.Record
+	release, err := v.Log.Read(phy, size, true, &r)
+	if err != nil {
+		return err.Error()
+	}
+	release()
+	return ""
 }
 
 // logPlace names the file and byte of a physical offset.
@@ -281,11 +300,15 @@ func inspectUnit(c *cli.Context, v *store.View) error {
 	}
 	defer release()
 	rep.Notes = append(rep.Notes, fmt.Sprintf("its record is of %s/%d offset %d, stored %s: %s", r.Topic, r.QueueID, r.QueueOffset, message.TimeText(r.StoreTimestampMs), logPlace(v, r.PhyOffset)))
-	switch code := r.TagsCode(nil); {
-	case code != u.TagsCode:
-		rep.Notes = append(rep.Notes, fmt.Sprintf("the record's tags code is %d (with the default delay levels), the unit has %d", code, u.TagsCode))
+	if rep.Fault = stray(q.Key(), &r); rep.Fault == "" {
+		rep.Fault = damageOf(v, u.PhyOffset, u.Size)
+	}
+	odd := oddTags(&u, &r)
+	switch {
+	case odd != "":
+		rep.Notes = append(rep.Notes, odd)
 	case string(r.Topic) == message.TopicSchedule:
-		rep.Notes = append(rep.Notes, "the tags code is the time of delivery, "+message.TimeText(code))
+		rep.Notes = append(rep.Notes, "the tags code is the time of delivery, "+message.TimeText(u.TagsCode))
 	default:
 		tags, _ := r.Property(message.PropertyTags)
 		rep.Notes = append(rep.Notes, fmt.Sprintf("the tags code is the hash of TAGS %q", tags))

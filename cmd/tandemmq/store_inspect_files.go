@@ -59,6 +59,9 @@ func inspectLog(c *cli.Context, v *store.View) error {
 	log := v.Log
 	rep := logReport{Dir: log.Dir(), Min: log.MinOffset()}
 	var err error
+	if c.Int64("from") < 0 && c.IsSet("from") {
+		return usageError("--from %d: use a physical offset, 0 or more", c.Int64("from"))
+	}
 	if c.IsSet("from") {
 		err = rep.records(log, c.Int64("from"), c.Int("n"))
 	} else {
@@ -328,6 +331,11 @@ func inspectIndex(c *cli.Context, v *store.View) (err error) {
 		}
 	}
 	x, err := v.OpenIndex()
+	if errors.Is(err, store.ErrNoIndex) {
+		if r, rerr := v.OpenRocksIndex(); rerr == nil {
+			return errors.Join(fmt.Errorf("the index of store %s is in RocksDB (%s) and has no files to show: `tandemmq store query --explain` asks it", v.Layout.Root, v.Layout.RocksIndexDir()), r.Close())
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,8 @@ type queryReport struct {
 	Looks     []index.FileLook    `json:"lookedAt,omitempty"`
 	Faults    []string            `json:"faults,omitempty"`
 	Missing   string              `json:"missing,omitempty"` // index files between others, or before them
+	Unclean   bool                `json:"unclean"`           // the store was not closed cleanly: this is what lies on disk
+	Complete  bool                `json:"complete"`          // what is not found is not there
 	Messages  []*messageInfo      `json:"messages"`
 }
 
@@ -81,7 +83,9 @@ func queryRequest(c *cli.Context) (req store.QueryRequest, err error) {
 		}
 	}
 	if s := c.String("to"); s != "" {
-		req.EndMs, err = parseTimeFlag("to", s)
+		if req.EndMs, err = parseTimeFlag("to", s); err == nil && req.EndMs == 0 {
+			req.EndMs = -1 // 0 would be no bound
+		}
 	}
 	if err == nil && req.BeginMs > req.EndMs {
 		err = usageError("--from is later than --to")
@@ -117,7 +121,7 @@ func runQuery(c *cli.Context, v *store.View) (err error) {
 	for _, m := range res.Messages {
 		var r message.Record
 		release, err := v.MessageAt(m.PhyOffset, &r)
-		info := &messageInfo{PhyOffset: m.PhyOffset}
+		info := &messageInfo{QueueOffset: -1, PhyOffset: m.PhyOffset}
 		if err != nil {
 			info.Fault = err.Error()
 		} else {
@@ -127,6 +131,8 @@ func runQuery(c *cli.Context, v *store.View) (err error) {
 		}
 		rep.Messages = append(rep.Messages, info)
 	}
+	rep.Unclean = v.Unclean
+	rep.Complete = rep.IndexedTo >= rep.LogEnd && len(rep.Faults) == 0 && rep.Missing == "" && rep.BadLinks == 0 && !rep.Limited && !rep.Unclean
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, rep)
 	}
@@ -174,9 +180,22 @@ func lookedAt(rep *queryReport) string {
 	return fmt.Sprintf("%s, %s of the chains (hash %d, slot %d)", counted(rep.Files, "file"), counted(int(rep.Steps), "step"), rep.Hash, rep.Slot)
 }
 
+// endText is the end of a window of time.
+func endText(ms int64) string {
+	if ms == math.MaxInt64 {
+		return "now and later"
+	}
+	return message.TimeText(ms)
+}
+
 func printQuery(c *cli.Context, rep *queryReport) error {
-	w := c.App.Writer
-	fmt.Fprintf(w, "Messages of %s by key %q, type %s: %s\n", rep.Topic, rep.Key, rep.Type, counted(len(rep.Messages), "message"))
+	w, found := c.App.Writer, 0
+	for _, m := range rep.Messages {
+		if m.Fault == "" {
+			found++
+		}
+	}
+	fmt.Fprintf(w, "Messages of %s by key %q, type %s: %s\n", rep.Topic, rep.Key, rep.Type, counted(found, "message"))
 	indexed := "nothing"
 	if rep.IndexedTo >= 0 {
 		indexed = fmt.Sprintf("the log up to %d, %s behind its end", rep.IndexedTo, byteSize(max(rep.LogEnd-rep.IndexedTo, 0)))
@@ -192,7 +211,7 @@ func printQuery(c *cli.Context, rep *queryReport) error {
 		if place == "" {
 			place = "an hour of RocksDB"
 		}
-		fmt.Fprintf(w, "  looked at: %s, %s to %s: %s, %s\n", place, message.TimeText(f.BeginMs), message.TimeText(f.EndMs), counted(int(f.Steps), "step"), counted(f.Hits, "candidate"))
+		fmt.Fprintf(w, "  looked at: %s, %s to %s: %s, %s\n", place, message.TimeText(f.BeginMs), endText(f.EndMs), counted(int(f.Steps), "step"), counted(f.Hits, "candidate"))
 	}
 	for _, h := range rep.Hits {
 		fmt.Fprintf(w, "  turned down: physical offset %d: %s\n", h.PhyOffset, h.Why)

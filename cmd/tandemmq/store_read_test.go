@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -55,16 +56,73 @@ func TestStoreGet(t *testing.T) {
 		require.Contains(t, text, m.MsgID)
 		require.Contains(t, text, m.UniqKey)
 	}
-	for _, tt := range []struct{ name, topic, offset, want string }{
-		{"beyond the end", "sample_0", "5000", "queue sample_0/0 has offsets 0 to "},
-		{"below", "sample_0", "-1", ", not -1"},
-		{"no such queue", "nosuch", "0", "has no queue nosuch/0 (file side)"},
+	require.Equal(t, "FOUND", got.Status)
+	last := strconv.FormatInt(got.Max, 10)
+	for _, tt := range []struct{ name, topic, queue, offset, want, status string }{
+		{"beyond the end", "sample_0", "1", "5000", "queue sample_0/1 has offsets 0 to ", "OFFSET_OVERFLOW_BADLY"},
+		{"at the end", "sample_0", "1", last, "queue sample_0/1 has offsets 0 to ", "OFFSET_OVERFLOW_ONE"},
+		{"no such queue", "nosuch", "0", "0", "has no queue nosuch/0 (file side)", "NO_MATCHED_LOGIC_QUEUE"},
 	} {
-		code, stdout, stderr := runApp(t, "store", "get", "--store", root, "--topic", tt.topic, "--offset", tt.offset)
+		args := []string{"store", "get", "--store", root, "--topic", tt.topic, "--queue", tt.queue, "--offset", tt.offset}
+		code, stdout, stderr := runApp(t, args...)
 		require.Equal(t, 1, code, tt.name)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, tt.want)
+		code, stdout, stderr = runApp(t, append(args, "--json")...)
+		require.Equal(t, 1, code, tt.name)
+		require.Contains(t, stderr, tt.want)
+		var none getReport
+		require.NoError(t, json.Unmarshal([]byte(stdout), &none))
+		require.Equal(t, tt.status, none.Status)
+		require.Empty(t, none.Messages)
 	}
+}
+
+// A unit that leads to a record of another queue, one with other tags, and a record whose body was changed are told, and not taken for what they seem.
+func TestStoreGetOdd(t *testing.T) {
+	root := readableStore(t)
+	var other, got getReport
+	tell(t, &other, "get", "--store", root, "--topic", "sample_1", "-n", "1")
+	tell(t, &got, "get", "--store", root, "--topic", "sample_0", "-n", "8")
+	queue := filepath.Join(root, "consumequeue", "sample_0", "0", "00000000000000000000")
+	stray := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, uint64(other.Messages[0].PhyOffset)), uint32(other.Messages[0].Size))
+	overwrite(t, queue, 5*20, stray)
+	overwrite(t, queue, 6*20+12, make([]byte, 8))
+	m := got.Messages[7]
+	b, err := os.ReadFile(filepath.Join(root, "commitlog", "00000000000000000000"))
+	require.NoError(t, err)
+	record := b[m.PhyOffset : m.PhyOffset+int64(m.Size)]
+	overwrite(t, filepath.Join(root, "commitlog", "00000000000000000000"), m.PhyOffset+int64(bytes.Index(record, m.bodyOf(t, root))), []byte{'~'})
+
+	var odd struct {
+		Messages []map[string]any `json:"messages"`
+	}
+	text := tell(t, &odd, "get", "--store", root, "--topic", "sample_0", "-n", "8")
+	require.Contains(t, text, "offset 5 has no message: the unit leads to a record of sample_1/0 offset 0, at physical offset 0")
+	require.Regexp(t, `offset 6: the record's tags code is \d+ \(with the default delay levels\), the unit has 0`, text)
+	require.Regexp(t, `offset 7 has no message: .*commitlog/00000000000000000000\+\d+`, text)
+	require.Contains(t, odd.Messages[5]["fault"], "sample_1/0")
+	require.NotContains(t, odd.Messages[5], "topic")
+	require.NotContains(t, odd.Messages[5], "storeTimestamp")
+	require.Contains(t, odd.Messages[6]["note"], "tags code")
+	for slot, want := range map[string]string{"5": "fault: the unit leads to a record of sample_1/0", "6": "note: the record's tags code is ", "7": "fault: "} {
+		require.Contains(t, tell(t, nil, "inspect", "unit", "--store", root, "--topic", "sample_0", "--offset", slot), want)
+	}
+	require.Contains(t, tell(t, nil, "inspect", "record", "--store", root, "--topic", "sample_0", "--offset", "7"), "fault: ")
+	code, _, stderr := runApp(t, "store", "inspect", "record", "--store", root, "--at", strconv.FormatInt(m.PhyOffset+1, 10))
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "no record begins at physical offset "+strconv.FormatInt(m.PhyOffset+1, 10)+", or it is damaged: ")
+	code, stdout, stderr := runApp(t, "store", "status", "--store", root)
+	require.Zero(t, code, stderr)
+	require.NotContains(t, stdout, "its end is lost", "behind damage there are records")
+}
+
+// bodyOf asks for the body of a message.
+func (m *messageInfo) bodyOf(t *testing.T, root string) []byte {
+	t.Helper()
+	var got getReport
+	tell(t, &got, "get", "--store", root, "--topic", m.Topic, "--queue", strconv.Itoa(int(m.QueueID)), "--offset", strconv.FormatInt(m.QueueOffset, 10), "--body")
+	return got.Messages[0].Body
 }
 
 // A slot whose record is gone is told with file and byte, and what stands behind it is shown.
@@ -135,6 +193,7 @@ func TestStoreQuery(t *testing.T) {
 	require.Len(t, got.Messages, 1)
 	require.Equal(t, m.PhyOffset, got.Messages[0].PhyOffset)
 	require.Positive(t, got.IndexedTo)
+	require.True(t, got.Complete)
 	require.Equal(t, 1, got.Files)
 	require.Contains(t, text, ": 1 message\n")
 	require.Regexp(t, `index has +the log up to \d+, \d+`, text)
@@ -156,8 +215,20 @@ func TestStoreQuery(t *testing.T) {
 	require.Equal(t, []store.RejectedHit{{PhyOffset: m.PhyOffset, Why: "its message has other keys of the same hash"}}, got.Hits)
 	require.Contains(t, text, "turned down: physical offset ")
 
+	files, err := filepath.Glob(filepath.Join(root, "index", "*"))
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(files[0], 1000))
+	code, stdout, stderr := runApp(t, "store", "query", "--store", root, "--topic", "sample_1", "--key", m.UniqKey, "--json")
+	require.Zero(t, code, stderr)
+	got = queryReport{}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	require.False(t, got.Complete)
+	require.NotEmpty(t, got.Faults)
+	_, stdout, _ = runApp(t, "store", "status", "--store", root)
+	require.Contains(t, stdout, files[0], "an index that cannot be used is told of")
+
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "index")))
-	code, _, stderr := runApp(t, "store", "query", "--store", root, "--topic", "sample_1", "--key", "k")
+	code, _, stderr = runApp(t, "store", "query", "--store", root, "--topic", "sample_1", "--key", "k")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "the store has no message index")
 }
@@ -258,6 +329,9 @@ func TestReadUsage(t *testing.T) {
 		{[]string{"get", "--store", "x"}, "--topic is missing"},
 		{[]string{"get", "--store", "x", "--topic", "t", "--queue", "-1"}, "--queue -1"},
 		{[]string{"get", "--store", "ROOT", "--topic", "t", "-n", "0"}, "-n 0: use 1 to 100000"},
+		{[]string{"get", "--store", "ROOT", "--topic", "t", "--offset", "-5"}, "--offset -5: use a queue offset"},
+		{[]string{"inspect", "record", "--store", "ROOT", "--id", "zzz"}, `--id "zzz": use an offset message id`},
+		{[]string{"inspect", "commitlog", "--store", "ROOT", "--from", "-1"}, "--from -1: use a physical offset"},
 		{[]string{"by-time", "--store", "ROOT", "--topic", "t", "--time", "noon"}, `--time "noon": use ms`},
 		{[]string{"query", "--store", "ROOT", "--topic", "t", "--key", "k", "--type", "X"}, `--type "X"`},
 		{[]string{"query", "--store", "ROOT", "--topic", "t", "--key", "k", "-n", "65"}, "-n 65: use 1 to 64"},

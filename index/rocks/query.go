@@ -119,6 +119,9 @@ func (w *walk) hour(hour int64) (next int64, err error) {
 			break
 		}
 	}
+	if newest := hourOf(max(w.a.LastMs, 0)); look.Hits == 0 && hour > newest { // the search begins at the end of its window, which may lie far behind all rows
+		look.BeginMs, look.EndMs = newest+hourMs, w.q.EndMs
+	}
 	if w.q.Looked != nil {
 		look.Steps, look.BadLinks = w.a.Steps-before, w.a.BadLinks-bad
 		w.q.Looked(look)
