@@ -5,7 +5,7 @@
 //
 //	go test -tags interop ./tests/interop
 //
-// needs JDK 17 and Maven, set up to reach a repository. The program is built once into the cache directory (package java).
+// needs JDK 17 and Maven, set up to reach a repository, and a Go module proxy for the client for Go. The Java programs are built once into the cache directory (package java).
 // One JVM serves many directories.
 //
 //	golden_test.go    the program reads the golden stores and gets what their manifests say: it is a sound judge
