@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,16 +36,14 @@ func NewRegistrar(id Identity, client *remoting.Client) *Registrar {
 	return &Registrar{id: id, client: client}
 }
 
-// fields are those of each call, with more. They are in order, as calls at once share them: encoding leaves such as they are.
-func (r *Registrar) fields(more ...remoting.Field) remoting.Ext {
-	ext := append(remoting.Ext{
+// fields are those of each call.
+func (r *Registrar) fields() remoting.Ext {
+	return remoting.Ext{
 		{Key: "brokerAddr", Value: r.id.Addr},
 		{Key: "brokerId", Value: strconv.FormatInt(r.id.ID, 10)},
 		{Key: "brokerName", Value: r.id.Name},
 		{Key: "clusterName", Value: r.id.Cluster},
-	}, more...)
-	slices.SortFunc(ext, func(a, b remoting.Field) int { return strings.Compare(a.Key, b.Key) })
-	return ext
+	}
 }
 
 // Register tells all servers, at once, which topics the broker has: body is a RegisterBrokerBody in JSON, with all topics or, where the server knows the broker,
@@ -56,7 +52,7 @@ func (r *Registrar) fields(more ...remoting.Field) remoting.Ext {
 func (r *Registrar) Register(ctx context.Context, servers []string, body []byte) (ordered []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
-	ext := r.fields(remoting.Field{Key: "haServerAddr", Value: r.id.HAAddr}, remoting.Field{Key: "bodyCrc32", Value: strconv.FormatInt(int64(checksum(body)), 10)},
+	ext := append(r.fields(), remoting.Field{Key: "haServerAddr", Value: r.id.HAAddr}, remoting.Field{Key: "bodyCrc32", Value: strconv.FormatInt(int64(checksum(body)), 10)},
 		remoting.Field{Key: "compressed", Value: "false"}, remoting.Field{Key: "enableActingMaster", Value: "false"})
 	seen := map[string]bool{}
 	var mu sync.Mutex

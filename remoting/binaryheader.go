@@ -87,8 +87,8 @@ func appendBinaryHeader(dst []byte, c *Command, e envelope) []byte {
 	dst = append(dst, c.Remark...)
 	size := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
-	c.Ext.sort()
-	for _, f := range c.Ext {
+	var buf [sortedFields]Field
+	for _, f := range c.Ext.sorted(&buf) {
 		key := f.Key[:min(len(f.Key), 1<<15-1)]
 		dst = binary.BigEndian.AppendUint16(dst, uint16(len(key)))
 		dst = append(dst, key...)

@@ -3,20 +3,25 @@ package remoting
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tandemq/tandemmq/internal/laxjson"
 )
 
-// Bodies are JSON with two habits of RocketMQ's that leave the standard: numeric keys of objects without quotes, and objects as keys. Between
-// them and encoding/json stands a rewriting of keys alone: on the way in a bare key is put in quotes, and an object that is a key becomes a text,
-// marked by a NUL in front; on the way out marked keys become objects again. So map[MessageQueue]T and map[int64]T
-// work with the standard's decoder.
+// Bodies are JSON with habits of RocketMQ's that leave the standard: numeric keys of objects without quotes, and objects as keys. Package laxjson reads them; an object that is a key
+// is a text that holds it, so that map[MessageQueue]T and map[int64]T work with the standard's decoder. On the way out such a key is marked by a NUL in front, and becomes an object
+// again.
 //
 // Source: RemotingSerializable (fastjson), 5.5.0.
 
-// objectKey marks an object that is a key, in texts of MessageQueue and inside encoding/json.
+// objectKey marks an object that is a key, in texts of MessageQueue and in what encoding/json makes of them.
 const objectKey = "\x00"
+
+// objectKeyStart is how encoding/json begins such a text.
+const objectKeyStart = `"\u0000{`
 
 // MarshalBody encodes v as a compact JSON body: keys of maps in order, objects as keys where those are MessageQueue, nothing escaped
 // for HTML. Fields of structs should stand in alphabetical order, as RocketMQ writes them.
@@ -27,173 +32,51 @@ func MarshalBody(v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	if !bytes.Contains(b, []byte(`"\u0000{`)) {
-		return b, nil
+	return unquoteKeys(bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
+}
+
+// unquoteKeys makes objects of the keys of JSON without blanks that are marked.
+func unquoteKeys(b []byte) (out []byte, err error) {
+	for {
+		before, rest, found := bytes.Cut(b, []byte(objectKeyStart))
+		if !found && out == nil {
+			return b, nil
+		}
+		if out = append(out, before...); !found {
+			return out, nil
+		}
+		end := 0
+		for rest[end] != '"' { // encoding/json closes what it opens
+			if rest[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		text := b[len(before) : len(before)+len(objectKeyStart)+end+1]
+		if b = rest[end+1:]; len(b) == 0 || b[0] != ':' { // no key
+			out = append(out, text...)
+			continue
+		}
+		var object string
+		if err := json.Unmarshal(text, &object); err != nil {
+			return nil, err
+		}
+		out = append(out, object[len(objectKey):]...)
 	}
-	r := rewriter{in: b, out: make([]byte, 0, len(b)), write: true}
-	if err := r.value(0); err != nil {
-		return nil, err
-	}
-	return r.out, nil
 }
 
 // UnmarshalBody decodes a JSON body as clients and brokers of RocketMQ write it.
 //
 // Errors: where it is not JSON, with the byte of the body.
 func UnmarshalBody(body []byte, v any) error {
-	r := rewriter{in: body, out: make([]byte, 0, len(body)+64)}
-	if err := r.value(0); err != nil {
-		return err
+	n, rest, err := laxjson.Parse(body)
+	if bad := (*laxjson.SyntaxError)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("JSON body: byte %d: %w", bad.At, bad)
 	}
-	if r.blanks(); r.i < len(body) {
-		return r.errorf("something follows the value")
+	if rest < len(body) {
+		return fmt.Errorf("JSON body: byte %d: something follows the value", rest)
 	}
-	return json.Unmarshal(r.out, v)
-}
-
-// maxBodyDepth bounds values inside values; encoding/json has 10,000, and real bodies fewer than 10.
-const maxBodyDepth = 100
-
-// rewriter copies JSON and changes the keys of objects.
-type rewriter struct {
-	in    []byte
-	i     int
-	out   []byte
-	write bool // from encoding/json to the wire; otherwise the other way
-}
-
-func (r *rewriter) errorf(format string, args ...any) error {
-	return fmt.Errorf("JSON body: byte %d: %s", r.i, fmt.Sprintf(format, args...))
-}
-
-func (r *rewriter) blanks() {
-	for r.i < len(r.in) && strings.IndexByte(" \t\r\n", r.in[r.i]) >= 0 {
-		r.i++
-	}
-}
-
-func (r *rewriter) peek() byte {
-	if r.i < len(r.in) {
-		return r.in[r.i]
-	}
-	return 0
-}
-
-// value copies the next value. Atoms are left to encoding/json to check.
-func (r *rewriter) value(depth int) error {
-	if depth > maxBodyDepth {
-		return r.errorf("more than %d values inside one another", maxBodyDepth)
-	}
-	r.blanks()
-	switch c := r.peek(); c {
-	case '{':
-		return r.list('}', func() error {
-			if err := r.key(depth); err != nil {
-				return err
-			}
-			if r.blanks(); r.peek() != ':' {
-				return r.errorf("no colon after a key")
-			}
-			r.i++
-			r.out = append(r.out, ':')
-			return r.value(depth + 1)
-		})
-	case '[':
-		return r.list(']', func() error { return r.value(depth + 1) })
-	case '"':
-		return r.text()
-	default:
-		from := r.i
-		for r.i < len(r.in) && strings.IndexByte(" \t\r\n,:]}[{\"", r.in[r.i]) < 0 {
-			r.i++
-		}
-		if r.i == from {
-			return r.errorf("no value where one should be")
-		}
-		r.out = append(r.out, r.in[from:r.i]...)
-		return nil
-	}
-}
-
-// list copies what stands between brackets, element by element.
-func (r *rewriter) list(end byte, element func() error) error {
-	r.out = append(r.out, r.in[r.i])
-	r.i++
-	if r.blanks(); r.peek() == end {
-		r.i++
-		r.out = append(r.out, end)
-		return nil
-	}
-	for {
-		if err := element(); err != nil {
-			return err
-		}
-		switch r.blanks(); r.peek() {
-		case ',':
-			r.i++
-			r.out = append(r.out, ',')
-		case end:
-			r.i++
-			r.out = append(r.out, end)
-			return nil
-		default:
-			return r.errorf("neither comma nor end after a value")
-		}
-	}
-}
-
-// text copies a string.
-func (r *rewriter) text() error {
-	from := r.i
-	for r.i++; r.i < len(r.in); r.i++ {
-		switch r.in[r.i] {
-		case '\\':
-			r.i++
-		case '"':
-			r.i++
-			r.out = append(r.out, r.in[from:r.i]...)
-			return nil
-		}
-	}
-	r.i = len(r.in)
-	return r.errorf("a string does not end")
-}
-
-// key copies a key and changes it.
-func (r *rewriter) key(depth int) error {
-	r.blanks()
-	at := len(r.out)
-	switch c := r.peek(); {
-	case c == '"':
-		if err := r.text(); err != nil {
-			return err
-		}
-		if marked := r.out[at:]; r.write && bytes.HasPrefix(marked, []byte(`"\u0000{`)) {
-			var object string
-			if err := json.Unmarshal(marked, &object); err != nil {
-				return err
-			}
-			r.out = append(r.out[:at], object[len(objectKey):]...)
-		}
-		return nil
-	case c == '{':
-		if err := r.value(depth + 1); err != nil {
-			return err
-		}
-		object := objectKey + string(r.out[at:])
-		r.out = appendJSONString(r.out[:at], object)
-		return nil
-	case c == '-' || '0' <= c && c <= '9':
-		from := r.i
-		for r.i++; r.i < len(r.in) && '0' <= r.in[r.i] && r.in[r.i] <= '9'; r.i++ {
-		}
-		r.out = append(r.out, '"')
-		r.out = append(r.out, r.in[from:r.i]...)
-		r.out = append(r.out, '"')
-		return nil
-	}
-	return r.errorf("a key is neither text, number nor object")
+	return json.Unmarshal(n.AppendStrict(make([]byte, 0, len(body)+64)), v)
 }
 
 // MessageQueue names one queue of a topic on one broker. As the key of a map it is an object on the wire.
@@ -215,14 +98,14 @@ func (q *MessageQueue) UnmarshalJSON(b []byte) error {
 		if err := json.Unmarshal(b, &key); err != nil {
 			return err
 		}
-		b = []byte(strings.TrimPrefix(key, objectKey))
+		b = []byte(key)
 	}
 	var p struct {
 		BrokerName string `json:"brokerName"`
 		QueueID    Int    `json:"queueId"`
 		Topic      string `json:"topic"`
 	}
-	if err := json.Unmarshal(b, &p); err != nil {
+	if err := laxjson.Unmarshal(b, &p); err != nil {
 		return err
 	}
 	if p.QueueID != Int(int32(p.QueueID)) {
@@ -237,7 +120,7 @@ func (q MessageQueue) MarshalText() ([]byte, error) { return q.appendObject([]by
 
 // UnmarshalText makes it a key for encoding/json, which then calls UnmarshalJSON for it.
 func (q *MessageQueue) UnmarshalText(b []byte) error {
-	return q.UnmarshalJSON(bytes.TrimPrefix(b, []byte(objectKey)))
+	return q.UnmarshalJSON(b)
 }
 
 func (q MessageQueue) appendObject(b []byte) []byte {

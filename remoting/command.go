@@ -74,8 +74,8 @@ func Errorf(code int32, format string, args ...any) error {
 // Field is a header field.
 type Field struct{ Key, Value string }
 
-// Ext is a list of header fields. Of fields with one key the last counts. Encoding sorts it by key in place, and writes nothing to it where it is
-// in order already.
+// Ext is a list of header fields. Of fields with one key the last counts. Encoding writes them in the order of their keys and leaves the list as it is: commands that are under
+// way at once may share one.
 type Ext []Field
 
 // Lookup gives the value of key, and whether it is there.
@@ -131,14 +131,21 @@ func ExtOf(m map[string]string) Ext {
 	for k, v := range m {
 		e = append(e, Field{k, v})
 	}
-	e.sort()
+	slices.SortFunc(e, byKey)
 	return e
 }
 
-// sort orders the fields by key, those of one key as they came, and touches nothing where all are in order.
-func (e Ext) sort() {
-	byKey := func(a, b Field) int { return strings.Compare(a.Key, b.Key) }
-	if !slices.IsSortedFunc(e, byKey) {
-		slices.SortStableFunc(e, byKey)
+func byKey(a, b Field) int { return strings.Compare(a.Key, b.Key) }
+
+// sortedFields is how many fields are put in order without memory from the heap; headers of RocketMQ have fewer.
+const sortedFields = 32
+
+// sorted returns the fields by key, those of one key as they came: the list itself where they are in order, otherwise a copy, in buf if there is room.
+func (e Ext) sorted(buf *[sortedFields]Field) Ext {
+	if slices.IsSortedFunc(e, byKey) {
+		return e
 	}
+	e = append(buf[:0], e...)
+	slices.SortStableFunc(e, byKey)
+	return e
 }

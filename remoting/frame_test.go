@@ -2,7 +2,9 @@ package remoting
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -218,4 +220,19 @@ func FuzzDecodeFrame(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, string(again), string(third), "JSON is not canonical")
 	})
+}
+
+// Issue 9, review: commands that are under way at once may share their fields.
+func TestEncodingLeavesFieldsAsTheyAre(t *testing.T) {
+	ext := Ext{{"b", "1"}, {"a", "2"}, {"b", "3"}}
+	want := slices.Clone(ext)
+	for _, encode := range []func([]byte, *Command, envelope) []byte{appendJSONHeader, appendBinaryHeader} {
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() { encode(nil, &Command{Ext: ext}, envelope{}) })
+		}
+		wait.Wait()
+		require.Equal(t, want, ext)
+	}
+	require.Contains(t, string(appendJSONHeader(nil, &Command{Ext: ext}, envelope{})), `"extFields":{"a":"2","b":"1","b":"3"}`)
 }

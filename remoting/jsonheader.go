@@ -399,9 +399,9 @@ func appendJSONHeader(dst []byte, c *Command, e envelope) []byte {
 	dst = append(dst, `{"code":`...)
 	dst = strconv.AppendInt(dst, int64(c.Code), 10)
 	if c.Ext != nil {
-		c.Ext.sort()
+		var buf [sortedFields]Field
 		dst = append(dst, `,"extFields":{`...)
-		for i, f := range c.Ext {
+		for i, f := range c.Ext.sorted(&buf) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}

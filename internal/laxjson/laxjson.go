@@ -101,10 +101,11 @@ func Strict(b []byte) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", Place(b, at), err)
 	}
-	return n.appendStrict(make([]byte, 0, len(b)+len(b)/8)), nil
+	return n.AppendStrict(make([]byte, 0, len(b)+len(b)/8)), nil
 }
 
-func (n *Node) appendStrict(dst []byte) []byte {
+// AppendStrict appends the value as Strict has it.
+func (n *Node) AppendStrict(dst []byte) []byte {
 	switch n.Kind {
 	case Object:
 		dst = append(dst, '{')
@@ -113,7 +114,7 @@ func (n *Node) appendStrict(dst []byte) []byte {
 				dst = append(dst, ',')
 			}
 			dst = append(AppendQuoted(dst, n.Members[i].Key), ':')
-			dst = n.Members[i].Value.appendStrict(dst)
+			dst = n.Members[i].Value.AppendStrict(dst)
 		}
 		return append(dst, '}')
 	case Array:
@@ -122,7 +123,7 @@ func (n *Node) appendStrict(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = n.Items[i].appendStrict(dst)
+			dst = n.Items[i].AppendStrict(dst)
 		}
 		return append(dst, ']')
 	case Word:
