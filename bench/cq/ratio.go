@@ -9,8 +9,8 @@ import (
 )
 
 // The limits. J is the RocketMQ store at the same work, M the rate of copying 1 KiB into warm memory.
-func ratios() []report.Ratio {
-	all := []report.Ratio{
+func ratios() []report.Ratio[report.Repetition] {
+	all := []report.Ratio[report.Repetition]{
 		report.AtLeast("rocks_append_8", 1.8e6, report.Fig("rocks-append-8", "unitsPerSecond")),
 		report.AtLeast("rocks_append_100000", 0.8e6, report.Fig("rocks-append-100000", "unitsPerSecond")),
 		report.AtLeast("rocks_read_32", 1.8e6, report.Fig("rocks-read", "read32PerSecond")),

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/report"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/store"
 )
@@ -85,7 +86,7 @@ func TestRatios(t *testing.T) {
 		kept[r.name] = x
 	}
 	var out bytes.Buffer
-	require.Zero(t, printRatios(&out, []repetition{kept, kept}), out.String())
+	require.Zero(t, report.PrintRatios(&out, ratios(), []repetition{kept, kept}), out.String())
 	require.Contains(t, out.String(), "RATIO dispatch_file_of_copy 0.40 >= 0.4 ok\n")
 	require.NotContains(t, out.String(), "not measured")
 
@@ -100,9 +101,9 @@ func TestRatios(t *testing.T) {
 		x.BytesPerSecond = map[string]float64{"scan": 1, "read": 10}[name]
 		missed[name] = x
 	}
-	require.Equal(t, len(ratios()), printRatios(io.Discard, []repetition{missed}))
+	require.Equal(t, len(ratios()), report.PrintRatios(io.Discard, ratios(), []repetition{missed}))
 	out.Reset()
-	require.Zero(t, printRatios(&out, []repetition{{}}))
+	require.Zero(t, report.PrintRatios(&out, ratios(), []repetition{{}}))
 	require.Contains(t, out.String(), "not measured: dispatch_file_of_copy, ")
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/report"
 	"github.com/tandemq/tandemmq/tests/interop/java"
 )
 
@@ -124,7 +125,7 @@ func (b *bench) run(ctx context.Context) (missed int, err error) {
 		all = append(all, rep)
 	}
 	table(b.w, b.rows, all)
-	return printRatios(b.w, all), nil
+	return report.PrintRatios(b.w, ratios(), all), nil
 }
 
 // repeat runs every row once.

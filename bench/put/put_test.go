@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/report"
 )
 
 var (
@@ -204,11 +205,11 @@ func TestSpread(t *testing.T) {
 		}
 		return all
 	}
-	v, ok := spread(reps(5, 1, 9, 3, 7), rate("r"))
+	v, ok := report.Spread(reps(5, 1, 9, 3, 7), rate("r"))
 	require.True(t, ok)
 	require.Equal(t, [3]float64{1, 5, 9}, v)
-	for name, all := range map[string][]repetition{"none": nil, "a row that is missing": {{}}, "no number": reps(1, math.NaN()), "endless": reps(math.Inf(1))} {
-		_, ok = spread(all, rate("r"))
+	for name, all := range map[string][]repetition{"none": nil, "a row that is missing": {{}}, "no number": reps(math.NaN()), "endless": reps(math.Inf(1))} {
+		_, ok = report.Spread(all, rate("r"))
 		require.False(t, ok, name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/report"
 )
 
 // text tells in a line what the row gave.
@@ -32,11 +33,11 @@ func table(w io.Writer, rows []row, all []repetition) {
 	fmt.Fprintf(t, "\nrow\t1/s median\tmin\tmax\tof M\tlog MB/s\tp50 us\tp99 us\tp99.9 us\tlongest ms\tKiB a sync\tundurable MiB, ms\n")
 	for _, r := range rows {
 		median := func(f func(result) float64) string {
-			v, _ := spread(all, field(r.name, f))
+			v, _ := report.Spread(all, field(r.name, f))
 			return calibrate.Short(v[1])
 		}
-		v, _ := spread(all, rate(r.name))
-		sync, _ := spread(all, field(r.name, func(x result) float64 { return x.bytesPerSync }))
+		v, _ := report.Spread(all, rate(r.name))
+		sync, _ := report.Spread(all, field(r.name, func(x result) float64 { return x.bytesPerSync }))
 		perSync := "-"
 		if sync[1] > 0 {
 			perSync = calibrate.Short(sync[1] / 1024)

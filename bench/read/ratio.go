@@ -3,11 +3,11 @@ package main
 import "github.com/tandemq/tandemmq/bench/report"
 
 // The limits. Java is the RocketMQ store on the same directory.
-func ratios() []report.Ratio {
+func ratios() []report.Ratio[report.Repetition] {
 	ofJava := func(name, figure string) report.Value {
 		return report.Of(report.Fig("read-"+name, figure), report.Fig("java-"+name, figure))
 	}
-	return []report.Ratio{
+	return []report.Ratio[report.Repetition]{
 		report.AtLeast("pull_file_of_java", 3, ofJava("file", "pullPerSecond")),
 		report.AtLeast("pull_rocks_of_java", 10, ofJava("rocks", "pullPerSecond")),
 		report.AtMost("pull_file_allocs", maxAllocs, report.Fig("read-file", "pullAllocs")),

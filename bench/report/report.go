@@ -36,7 +36,7 @@ func (x Figures) String() string {
 type Repetition map[string]Figures
 
 // Value is computed of a repetition; NaN when it lacks a row that is needed.
-type Value func(Repetition) float64
+type Value = func(Repetition) float64
 
 // Fig is a figure of a row.
 func Fig(row, name string) Value {
@@ -49,24 +49,30 @@ func Fig(row, name string) Value {
 }
 
 // Of is a by b.
-func Of(a, b Value) Value { return func(r Repetition) float64 { return a(r) / b(r) } }
+func Of[R any](a, b func(R) float64) func(R) float64 {
+	return func(r R) float64 { return a(r) / b(r) }
+}
 
-// Ratio is a limit: of a value that repetitions give, the median has to keep it.
-type Ratio struct {
+// Ratio is a limit: of a value that repetitions give, the median has to keep it. R is what a repetition gives; of one that lacks a row that is needed the value is NaN.
+type Ratio[R any] struct {
 	Name  string
 	op    string // ">=" or "<="
 	limit float64
-	value Value
+	value func(R) float64
 }
 
 // AtLeast is a limit from below, AtMost one from above.
-func AtLeast(name string, limit float64, v Value) Ratio { return Ratio{name, ">=", limit, v} }
+func AtLeast[R any](name string, limit float64, v func(R) float64) Ratio[R] {
+	return Ratio[R]{name, ">=", limit, v}
+}
 
 // AtMost is a limit from above.
-func AtMost(name string, limit float64, v Value) Ratio { return Ratio{name, "<=", limit, v} }
+func AtMost[R any](name string, limit float64, v func(R) float64) Ratio[R] {
+	return Ratio[R]{name, "<=", limit, v}
+}
 
 // Spread is calibrate.Spread of what the repetitions give that have the rows.
-func Spread(all []Repetition, f Value) (v [3]float64, ok bool) {
+func Spread[R any](all []R, f func(R) float64) (v [3]float64, ok bool) {
 	var values []float64
 	for _, r := range all {
 		if x := f(r); !math.IsNaN(x) {
@@ -77,7 +83,7 @@ func Spread(all []Repetition, f Value) (v [3]float64, ok bool) {
 }
 
 // PrintRatios prints one line for each limit, and returns how many are missed.
-func PrintRatios(w io.Writer, ratios []Ratio, all []Repetition) (missed int) {
+func PrintRatios[R any](w io.Writer, ratios []Ratio[R], all []R) (missed int) {
 	var unmeasured []string
 	for _, r := range ratios {
 		v, ok := Spread(all, r.value)
