@@ -13,7 +13,6 @@ import (
 	"github.com/magiconair/properties"
 
 	"github.com/tandemq/tandemmq/broker/meta"
-	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/conffile"
 	"github.com/tandemq/tandemmq/internal/property"
 	"github.com/tandemq/tandemmq/remoting"
@@ -22,22 +21,6 @@ import (
 
 // blackList are the properties that no request may name. Source: BrokerConfig.configBlackList, 5.5.0.
 var blackList = []string{"configBlackList", "brokerConfigPath"}
-
-// storeLive are the properties of the store that it takes over while it is open.
-var storeLive = map[string]func(s *store.Store, o *store.Options) error{
-	"combineCQPreferCQType": func(s *store.Store, o *store.Options) error { return s.Prefer(kindOf(o.CombineCQPreferCQType)) },
-	"combineAssignOffsetCQType": func(s *store.Store, o *store.Options) error {
-		return s.GiveAuthority(kindOf(o.CombineAssignOffsetCQType))
-	},
-	"dataReadAheadEnable": func(s *store.Store, o *store.Options) error { return s.SetReadAhead(o.DataReadAheadEnable) },
-}
-
-func kindOf(t store.StoreType) cq.Kind {
-	if t == store.StoreTypeRocksDB {
-		return cq.KindRocks
-	}
-	return cq.KindFile
-}
 
 // getConfig serves GET_BROKER_CONFIG: all properties as they are in effect, a line each, sorted, and those that were set and have no effect.
 func (b *Broker) getConfig(*remoting.Command, *remoting.Fields) (remoting.Command, error) {
@@ -56,7 +39,7 @@ func (b *Broker) getConfig(*remoting.Command, *remoting.Fields) (remoting.Comman
 	return resp, err
 }
 
-// updateConfig serves UPDATE_BROKER_CONFIG: properties that are live are in effect, and in ConfFile, when the answer goes. One that takes a restart, or a value that
+// updateConfig serves UPDATE_BROKER_CONFIG: properties of the broker and of its store that are live are in effect, and in ConfFile, when the answer goes. One that takes a restart, or a value that
 // is none, is told in words, and nothing is changed then. Properties of RocketMQ's that are not known here are kept as they are given, and told of too.
 //
 // Source: AdminBrokerProcessor.updateBrokerConfig, 5.5.0, which takes whatever it is given.
@@ -79,14 +62,12 @@ func (b *Broker) updateConfig(req *remoting.Command, _ *remoting.Fields) (remoti
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	old := b.live()
-	now, apply, unknown, err := changed(*old, set)
+	now, unknown, err := changed(*old, set)
 	if err != nil {
 		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "nothing is changed: %v", err)
 	}
-	for _, f := range apply {
-		if err := f(b.store, &now.Store); err != nil {
-			return remoting.Command{}, err
-		}
+	if err := b.store.SetOptions(now.Store); err != nil {
+		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "nothing is changed: %v", err)
 	}
 	b.current.Store(&now)
 	b.changes++
@@ -128,8 +109,8 @@ func writeConf(path string, set map[string]string) error {
 	return conffile.Replace(path, property.Edit(text, set))
 }
 
-// changed returns options with properties set: what the store has to be told, and properties that nothing here knows. The error joins every reason against it.
-func changed(old Options, set map[string]string) (now Options, apply []func(*store.Store, *store.Options) error, unknown []string, err error) {
+// changed returns options with properties set, and properties that nothing here knows. The error joins every reason against it.
+func changed(old Options, set map[string]string) (now Options, unknown []string, err error) {
 	now = old
 	var faults []error
 	restart := func(name string) {
@@ -164,21 +145,16 @@ func changed(old Options, set map[string]string) (now Options, apply []func(*sto
 	if err != nil {
 		faults = append(faults, err)
 	} else {
-		for name, value := range store.Properties(&s) {
-			switch f, live := storeLive[name]; {
-			case value == ofStore[name]:
-			case !live:
-				restart(name)
-			default:
-				apply = append(apply, f)
-			}
+		for _, name := range store.RestartOnly(old.Store, s) {
+			restart(name)
 		}
-		now.Store.CombineCQPreferCQType, now.Store.CombineAssignOffsetCQType, now.Store.DataReadAheadEnable = s.CombineCQPreferCQType, s.CombineAssignOffsetCQType, s.DataReadAheadEnable
+		s.FS, s.IsBatchTopic, s.Logger = old.Store.FS, old.Store.IsBatchTopic, old.Store.Logger
+		now.Store = s
 	}
 	if err := now.Validate(); err != nil {
 		faults = append(faults, err)
 	}
-	return now, apply, unknown, errors.Join(faults...)
+	return now, unknown, errors.Join(faults...)
 }
 
 // configChanged tells the NameServers what they have to know of a change.

@@ -60,11 +60,11 @@ func (g *group) remove(x *waiter) {
 }
 
 type flusher struct {
-	w     *Writer
-	onPut bool // wake for each put
-	wake  chan struct{}
-	stop  chan struct{}
-	done  chan struct{}
+	w    *Writer
+	wake chan struct{}
+	stop chan struct{}
+	done chan struct{}
+	repaced
 
 	syncing sync.Mutex // who syncs
 	scratch []*segment // of who syncs
@@ -78,7 +78,7 @@ type flusher struct {
 }
 
 func newFlusher(w *Writer) *flusher {
-	f := &flusher{w: w, onPut: w.o.FlushOnPut && !w.o.SyncFlush, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	f := &flusher{w: w, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), repaced: newRepaced()}
 	f.mu.group.init()
 	return f
 }
@@ -86,13 +86,16 @@ func newFlusher(w *Writer) *flusher {
 // run ends when stop is closed; Writer.Close joins it.
 func (f *flusher) run() {
 	defer close(f.done)
-	t := time.NewTimer(f.w.o.FlushInterval)
+	t := time.NewTimer(f.w.pace.Load().FlushInterval)
 	defer t.Stop()
 	lastThorough := time.Now()
 	for {
 		select {
 		case <-f.stop:
 			return
+		case <-f.changed:
+			t.Reset(f.w.pace.Load().FlushInterval)
+			continue
 		case <-f.wake:
 			if f.w.o.SyncFlush {
 				f.gather()
@@ -101,12 +104,13 @@ func (f *flusher) run() {
 			continue
 		case <-t.C:
 		}
-		least := int64(f.w.o.FlushLeastPages)
-		if f.w.o.SyncFlush || time.Since(lastThorough) >= f.w.o.FlushThoroughInterval {
+		pace := f.w.pace.Load()
+		least := int64(pace.FlushLeastPages)
+		if f.w.o.SyncFlush || time.Since(lastThorough) >= pace.FlushThoroughInterval {
 			least, lastThorough = 0, time.Now()
 		}
 		_ = f.flush(least)
-		t.Reset(f.w.o.FlushInterval)
+		t.Reset(pace.FlushInterval)
 	}
 }
 
@@ -229,7 +233,7 @@ func (f *flusher) take(all bool) (first *waiter, n int, more bool) {
 //
 // Source: GroupCommitService, FlushDiskWatcher, 5.5.0.
 func (w *Writer) AwaitFlush(r *Reservation) error {
-	return w.flusher.await(r.end, w.o.SyncFlushTimeout)
+	return w.flusher.await(r.end, w.pace.Load().SyncFlushTimeout)
 }
 
 func (f *flusher) await(target int64, timeout time.Duration) error {
@@ -338,15 +342,15 @@ func (w *Writer) Flush() error { return w.flusher.flush(0) }
 // committer writes what the pool holds into the files.
 type committer struct {
 	w      *Writer
-	onPut  bool
 	urgent atomic.Bool // a put waits for room, however few pages there are
 	wake   chan struct{}
 	stop   chan struct{}
 	done   chan struct{}
+	repaced
 }
 
 func newCommitter(w *Writer) *committer {
-	return &committer{w: w, onPut: w.o.CommitOnPut, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	return &committer{w: w, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), repaced: newRepaced()}
 }
 
 func (c *committer) kick() {
@@ -359,7 +363,7 @@ func (c *committer) kick() {
 // run ends when stop is closed; Writer.Close joins it.
 func (c *committer) run() {
 	defer close(c.done)
-	t := time.NewTimer(c.w.o.CommitInterval)
+	t := time.NewTimer(c.w.pace.Load().CommitInterval)
 	defer t.Stop()
 	lastThorough := time.Now()
 	for {
@@ -367,19 +371,23 @@ func (c *committer) run() {
 		select {
 		case <-c.stop:
 			return
+		case <-c.changed:
+			t.Reset(c.w.pace.Load().CommitInterval)
+			continue
 		case <-c.wake:
 		case <-t.C:
 			tick = true
 		}
-		least := int64(c.w.o.CommitLeastPages)
-		if c.urgent.Swap(false) || time.Since(lastThorough) >= c.w.o.CommitThoroughInterval {
+		pace := c.w.pace.Load()
+		least := int64(pace.CommitLeastPages)
+		if c.urgent.Swap(false) || time.Since(lastThorough) >= pace.CommitThoroughInterval {
 			least, lastThorough = 0, time.Now()
 		}
 		if to := c.w.pos.Wrote(); to/pageBytes-c.w.committed()/pageBytes >= least {
 			_ = c.w.commitTo(to) // the error sticks
 		}
 		if tick {
-			t.Reset(c.w.o.CommitInterval)
+			t.Reset(pace.CommitInterval)
 		}
 	}
 }

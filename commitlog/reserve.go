@@ -189,13 +189,14 @@ func (w *Writer) Publish(r *Reservation, fill func(dst []byte) error) error {
 			return err
 		}
 	}
+	pace := w.pace.Load()
 	switch {
 	case w.o.Mode == WriteThrough && !w.o.SyncFlush:
 		return w.Commit(r)
-	case w.flusher.onPut:
+	case pace.FlushOnPut && !w.o.SyncFlush:
 		w.flusher.kick()
 	}
-	if w.committer != nil && w.committer.onPut {
+	if w.committer != nil && pace.CommitOnPut {
 		w.committer.kick()
 	}
 	return nil

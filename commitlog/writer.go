@@ -63,6 +63,7 @@ type Writer struct {
 	failed     atomic.Pointer[FailedError]
 	diskFailed atomic.Pointer[FailedError]
 
+	pace      atomic.Pointer[Pace]
 	allocator *allocator
 	populator *populator
 	flusher   *flusher
@@ -90,6 +91,7 @@ func OpenWriter(o WriterOptions) (_ *Writer, err error) {
 		o.FS = mmap.OS
 	}
 	w := &Writer{o: o, logger: o.Logger, lock: o.PutLock, maxRecord: o.FileSize - message.BlankHeaderSize}
+	w.pace.Store(&o.Pace)
 	if w.logger == nil {
 		w.logger = slog.New(slog.DiscardHandler)
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"sync"
-	"time"
 
 	"github.com/tandemq/tandemmq/internal/mmap"
 	"github.com/tandemq/tandemmq/message"
@@ -67,25 +66,8 @@ type WriterOptions struct {
 	// PutLock guards the reservation of space. nil: a sync.Mutex.
 	PutLock sync.Locker
 
-	// FlushInterval and FlushLeastPages: under asynchronous flush, every interval what is unflushed is flushed if it is at least
-	// so many pages of 4 KiB; every FlushThoroughInterval whatever it is (flushIntervalCommitLog,
-	// flushCommitLogLeastPages, flushCommitLogThoroughInterval). FlushOnPut does not wait for the interval
-	// (wakeFlushWhenPutMessage and not flushCommitLogTimed). Under synchronous flush, what nobody waits for is flushed
-	// every FlushInterval.
-	FlushInterval         time.Duration
-	FlushLeastPages       int
-	FlushThoroughInterval time.Duration
-	FlushOnPut            bool
-	// SyncFlushTimeout is how long AwaitFlush waits (syncFlushTimeout).
-	SyncFlushTimeout time.Duration
-
-	// CommitInterval, CommitLeastPages, CommitThoroughInterval: the same for writing the pool's bytes into the files (commitIntervalCommitLog,
-	// commitCommitLogLeastPages, commitCommitLogThoroughInterval). CommitOnPut does not wait for the interval
-	// (wakeCommitWhenPutMessage).
-	CommitInterval         time.Duration
-	CommitLeastPages       int
-	CommitThoroughInterval time.Duration
-	CommitOnPut            bool
+	// Pace is when bytes are written and flushed. SetPace changes it.
+	Pace
 
 	// BufferBytes bounds what is reserved and not yet in the files, in the modes that collect in memory.
 	BufferBytes int64
@@ -140,9 +122,7 @@ const (
 func DefaultWriterOptions(dir string) WriterOptions {
 	return WriterOptions{
 		Dir: dir, FileSize: defaultFileSize,
-		FlushInterval: 500 * time.Millisecond, FlushLeastPages: 4, FlushThoroughInterval: 10 * time.Second,
-		SyncFlushTimeout: 5 * time.Second,
-		CommitInterval:   200 * time.Millisecond, CommitLeastPages: 4, CommitThoroughInterval: 200 * time.Millisecond, CommitOnPut: true,
+		Pace:        DefaultPace(),
 		BufferBytes: defaultBufferBytes, UndurableBytes: defaultUndurableBytes, PopulateAheadBytes: defaultPopulateAhead,
 		CheckCRC: true,
 	}

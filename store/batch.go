@@ -28,8 +28,8 @@ func (p *putter) checkBatch() error {
 	if t := m.SysFlag & message.FlagTransactionMask; t != message.TransactionNone {
 		return illegal("batch of transaction type %#x, want none", t)
 	}
-	if int64(len(m.Body)) > p.s.o.MaxMessageSize {
-		return limitError(fmt.Errorf("body of the whole batch: %w", &message.LimitError{Class: message.ErrBodyLength, Got: len(m.Body), Max: int(p.s.o.MaxMessageSize)}))
+	if int64(len(m.Body)) > p.s.live().MaxMessageSize {
+		return limitError(fmt.Errorf("body of the whole batch: %w", &message.LimitError{Class: message.ErrBodyLength, Got: len(m.Body), Max: int(p.s.live().MaxMessageSize)}))
 	}
 	scan, err := message.ScanProperties(m.Properties)
 	if err != nil {

@@ -107,14 +107,14 @@ func (c *coldReads) limitLocked(o *Options, group string) int64 {
 //
 // Source: ColdDataCgCtrService.isCgNeedColdDataFlowCtr, 5.5.0.
 func (s *Store) ColdLimited(group string) bool {
-	if !s.o.ColdDataFlowControlEnable || coldFree(group) {
+	if !s.live().ColdDataFlowControlEnable || coldFree(group) {
 		return false
 	}
 	c := &s.cold
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.turnLocked(time.Now())
-	return c.limitedLocked(&s.o, group)
+	return c.limitedLocked(s.live(), group)
 }
 
 // SetColdLimit gives a group a limit of its own, in bytes within five seconds, until the store is closed; 0 takes it away.
@@ -145,7 +145,7 @@ func (s *Store) ColdGroups() (groups []ColdGroup, totalBytes int64) {
 	for name, g := range c.mu.groups {
 		_, own := c.mu.limits[name]
 		groups = append(groups, ColdGroup{
-			Group: name, Bytes: g.bytes, LimitBytes: c.limitLocked(&s.o, name), OwnLimit: own, Last: g.last, Limited: c.limitedLocked(&s.o, name),
+			Group: name, Bytes: g.bytes, LimitBytes: c.limitLocked(s.live(), name), OwnLimit: own, Last: g.last, Limited: c.limitedLocked(s.live(), name),
 		})
 	}
 	for name, limit := range c.mu.limits {
@@ -162,7 +162,7 @@ func (s *Store) ColdGroups() (groups []ColdGroup, totalBytes int64) {
 //
 // Source: CommitLog.ColdDataCheckService.isMsgInColdArea, 5.5.0.
 func (s *Store) InColdArea(topic string, queueID int32, queueOffset int64) (bool, error) {
-	if !s.o.ColdDataFlowControlEnable {
+	if !s.live().ColdDataFlowControlEnable {
 		return false, nil
 	}
 	k := cq.Key{Topic: topic, QueueID: queueID}
@@ -179,14 +179,5 @@ func (s *Store) InColdArea(topic string, queueID int32, queueOffset int64) (bool
 
 // hotFrom returns the physical offset from which records are taken to be in memory, for a log that ends there.
 func (s *Store) hotFrom(logEnd int64) int64 {
-	return logEnd - s.memory.share(s.o.AccessMessageInMemoryHotRatio)
-}
-
-// SetReadAhead is the option DataReadAheadEnable of a running store. Source: CommitLog.scanFileAndSetReadMode, 5.5.0.
-func (s *Store) SetReadAhead(on bool) error {
-	if s.closed.Load() {
-		return ErrClosed
-	}
-	s.writer.Log().SetReadahead(on)
-	return nil
+	return logEnd - s.memory.share(s.live().AccessMessageInMemoryHotRatio)
 }

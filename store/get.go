@@ -192,7 +192,7 @@ func outside(err error) (r *cq.RangeError) {
 
 // scan collects messages until a limit is reached. It stops at the end of a queue's file, as RocketMQ does, unless it has found nothing yet and may go on in the next.
 func (g *getter) scan() error {
-	o, res := &g.s.o, g.res
+	o, res := g.s.live(), g.res
 	g.logEnd = g.log.EndOffset()
 	g.inMem = g.logEnd - g.s.memory.share(o.AccessMessageInMemoryMaxRatio)
 	g.hot = g.s.hotFrom(g.logEnd)
@@ -418,7 +418,7 @@ func (g *getter) bytes(u *cq.Unit) (b []byte, err error) {
 		return g.log.Select(u.PhyOffset, u.Size, &g.res.held)
 	}
 	b, cold, err := g.log.SelectCold(u.PhyOffset, u.Size, &g.res.held)
-	if err == nil && g.counts && u.PhyOffset < g.hot && (cold || !g.s.o.ColdDataScanEnable) {
+	if err == nil && g.counts && u.PhyOffset < g.hot && (cold || !g.s.live().ColdDataScanEnable) {
 		g.res.ColdBytes += int(u.Size)
 	}
 	return b, err
@@ -445,7 +445,7 @@ func (g *getter) full(n, bytes int, u *cq.Unit) bool {
 	if g.req.MaxBytes > 0 {
 		most = min(max(g.req.MaxBytes, minPullBytes), maxPullBytes)
 	}
-	o := &g.s.o
+	o := g.s.live()
 	count, limit := o.MaxTransferCountOnMessageInDisk, o.MaxTransferBytesOnMessageInDisk
 	if u.PhyOffset >= g.inMem {
 		count, limit = o.MaxTransferCountOnMessageInMemory, o.MaxTransferBytesOnMessageInMemory
@@ -475,5 +475,5 @@ func (g *getter) ours(b []byte, u *cq.Unit) bool {
 func (g *getter) note() {
 	behind := g.logEnd - g.last
 	g.res.BehindBytes = behind
-	g.res.SuggestSlave = behind > g.s.memory.share(g.s.o.AccessMessageInMemoryMaxRatio)
+	g.res.SuggestSlave = behind > g.s.memory.share(g.s.live().AccessMessageInMemoryMaxRatio)
 }

@@ -153,8 +153,8 @@ func (p *putter) increaseLightLocked() {
 //
 // Source: HookUtils.handleLmqQuota, 5.5.0.
 func (s *Store) lightLimit() int64 {
-	if s.o.EnableLmq && s.o.EnableMultiDispatch && s.o.EnableLmqQuota {
-		return int64(s.o.MaxLmqConsumeQueueNum)
+	if s.o.EnableLmq && s.o.EnableMultiDispatch && s.live().EnableLmqQuota {
+		return int64(s.live().MaxLmqConsumeQueueNum)
 	}
 	return -1
 }

@@ -48,7 +48,7 @@ const (
 
 // Options of a store. Take them from DefaultOptions or ParseOptions: the zero value is refused by Validate. Each field mirrors the property of RocketMQ's
 // MessageStoreConfig whose name is its own with a small first letter, which the tag prop carries as well; "live" behind the name
-// says that the value could change between two puts, see RestartOnly. docs/config.md has the same as a table, and is tested against this.
+// says that an open store takes a new value over, see Store.SetOptions. docs/config.md has the same as a table, and is tested against this.
 //
 // Durations are whole milliseconds in properties. Where no word is said about zero, it is refused.
 //
@@ -88,18 +88,18 @@ type Options struct {
 	// then fails every put (W37).
 	FlushDiskType FlushDiskType `prop:"flushDiskType"`
 	// SyncFlushTimeout is how long a put waits for its flush before it answers FLUSH_DISK_TIMEOUT. Default 5 s.
-	SyncFlushTimeout time.Duration `prop:"syncFlushTimeout"`
+	SyncFlushTimeout time.Duration `prop:"syncFlushTimeout,live"`
 	// FlushIntervalCommitLog is the period of the asynchronous flush. Default 500 ms.
-	FlushIntervalCommitLog time.Duration `prop:"flushIntervalCommitLog"`
+	FlushIntervalCommitLog time.Duration `prop:"flushIntervalCommitLog,live"`
 	// FlushCommitLogTimed keeps to that period (default true); otherwise WakeFlushWhenPutMessage can wake the flush earlier.
-	FlushCommitLogTimed bool `prop:"flushCommitLogTimed"`
+	FlushCommitLogTimed bool `prop:"flushCommitLogTimed,live"`
 	// FlushCommitLogLeastPages is how many pages of 4 KiB must be unflushed before the asynchronous flush does something.
 	// Default 4. Zero: whenever a byte is.
-	FlushCommitLogLeastPages int `prop:"flushCommitLogLeastPages"`
+	FlushCommitLogLeastPages int `prop:"flushCommitLogLeastPages,live"`
 	// FlushCommitLogThoroughInterval is after how long it flushes whatever there is. Default 10 s.
-	FlushCommitLogThoroughInterval time.Duration `prop:"flushCommitLogThoroughInterval"`
+	FlushCommitLogThoroughInterval time.Duration `prop:"flushCommitLogThoroughInterval,live"`
 	// WakeFlushWhenPutMessage has a put wake the asynchronous flush. Default false. Without effect while FlushCommitLogTimed.
-	WakeFlushWhenPutMessage bool `prop:"wakeFlushWhenPutMessage"`
+	WakeFlushWhenPutMessage bool `prop:"wakeFlushWhenPutMessage,live"`
 	// EnableRunningFlagsInFlush is taken and changes nothing: a failed flush always sets NOT_WRITEABLE, and no flag ever keeps
 	// accepted messages from being flushed, as it does in 5.5.0 with this option (W9). Default false.
 	EnableRunningFlagsInFlush bool `prop:"enableRunningFlagsInFlush"`
@@ -113,16 +113,16 @@ type Options struct {
 	TransientStorePoolSize int `prop:"transientStorePoolSize"`
 	// FastFailIfNoBufferInStorePool refuses a put at once when that memory is full; otherwise the put waits for room. Default false.
 	// 5.5.0 without it goes on with a file that cannot be read (W2).
-	FastFailIfNoBufferInStorePool bool `prop:"fastFailIfNoBufferInStorePool"`
+	FastFailIfNoBufferInStorePool bool `prop:"fastFailIfNoBufferInStorePool,live"`
 	// CommitIntervalCommitLog is the period of the commit. Default 200 ms.
-	CommitIntervalCommitLog time.Duration `prop:"commitIntervalCommitLog"`
+	CommitIntervalCommitLog time.Duration `prop:"commitIntervalCommitLog,live"`
 	// CommitCommitLogLeastPages is how many pages of 4 KiB must wait before it does something. Default 4. Zero: whenever a
 	// byte does.
-	CommitCommitLogLeastPages int `prop:"commitCommitLogLeastPages"`
+	CommitCommitLogLeastPages int `prop:"commitCommitLogLeastPages,live"`
 	// CommitCommitLogThoroughInterval is after how long it commits whatever there is. Default 200 ms.
-	CommitCommitLogThoroughInterval time.Duration `prop:"commitCommitLogThoroughInterval"`
+	CommitCommitLogThoroughInterval time.Duration `prop:"commitCommitLogThoroughInterval,live"`
 	// WakeCommitWhenPutMessage has a put wake the commit. Default true.
-	WakeCommitWhenPutMessage bool `prop:"wakeCommitWhenPutMessage"`
+	WakeCommitWhenPutMessage bool `prop:"wakeCommitWhenPutMessage,live"`
 
 	// WriteWithoutMmap writes records with system calls and not through a mapping; reads go through mappings all the same.
 	// Default false. What lies behind a record stays zero (W6).
@@ -137,7 +137,7 @@ type Options struct {
 	// off the put path, and nothing is flushed for it.
 	FlushLeastPagesWhenWarmMapedFile int `prop:"flushLeastPagesWhenWarmMapedFile"`
 	// DataReadAheadEnable lets the kernel read ahead in the log (default true), and Get read up to 64 KiB at once of what is not in memory; otherwise the kernel is advised that
-	// reads are random, and records are read one by one. Store.SetReadAhead changes it.
+	// reads are random, and records are read one by one.
 	DataReadAheadEnable bool `prop:"dataReadAheadEnable,live"`
 	// DiskSpaceCleanForciblyRatio is the use in percent above which log files go that have not expired (CleanFileForciblyEnable), and above which a
 	// directory of StorePathCommitLog gets no new file while another is below. Default 85.
@@ -182,7 +182,7 @@ type Options struct {
 	// MappedFileSizeConsumeQueue is the length of a queue file in bytes, rounded up to whole units of 20. Default 6000000.
 	MappedFileSizeConsumeQueue int64 `prop:"mappedFileSizeConsumeQueue"`
 	// FlushConsumeQueueThoroughInterval is after how long consume queues are made durable: what a crash makes dispatch again. Default 60 s.
-	FlushConsumeQueueThoroughInterval time.Duration `prop:"flushConsumeQueueThoroughInterval"`
+	FlushConsumeQueueThoroughInterval time.Duration `prop:"flushConsumeQueueThoroughInterval,live"`
 	// MessageIndexEnable keeps indexes, by which messages are found by key. Default true.
 	MessageIndexEnable bool `prop:"messageIndexEnable"`
 	// IndexFileWriteEnable keeps the hash index in files (default true). Without it files that are there answer what they have, and get nothing more.
@@ -233,7 +233,7 @@ type Options struct {
 	// DeleteFileBatchMax is how many log files one run removes at most. Default 10.
 	DeleteFileBatchMax int `prop:"deleteFileBatchMax,live"`
 	// CleanResourceInterval is the time between two runs, and between two looks at the disk. Default 10 s. The first run is a minute after the store was opened.
-	CleanResourceInterval time.Duration `prop:"cleanResourceInterval"`
+	CleanResourceInterval time.Duration `prop:"cleanResourceInterval,live"`
 	// DeleteCommitLogFilesInterval is the pause between two log files that one run removes. Default 100 ms.
 	DeleteCommitLogFilesInterval time.Duration `prop:"deleteCommitLogFilesInterval,live"`
 	// DeleteConsumeQueueFilesInterval is the pause after each queue that lost files. Default 100 ms.
@@ -276,7 +276,7 @@ type Options struct {
 	BuildConsumeQueues bool `prop:"buildConsumeQueues,own"`
 	// MaxDispatchBehindBytes is how many bytes of the log the consume queues may be behind before puts wait for them, and after a
 	// second are refused (OS_PAGE_CACHE_BUSY). Default 512 MiB. Zero: no bound.
-	MaxDispatchBehindBytes int64 `prop:"maxDispatchBehindBytes,own"`
+	MaxDispatchBehindBytes int64 `prop:"maxDispatchBehindBytes,own,live"`
 
 	// LogDamagePolicy says what becomes of a log with valid records behind damage: refuse (default), mend or accept-loss, see DamagePolicy.
 	LogDamagePolicy DamagePolicy `prop:"logDamagePolicy,own"`

@@ -81,8 +81,8 @@ func ParseOptions(conf map[string]string) (Options, []PropertyNote, error) {
 	return o, notes, errors.Join(faults...)
 }
 
-// RestartOnly returns the properties that differ between two sets of options and that a running store cannot take over, in
-// the order of the fields; none: everything that differs can change at run time. FS and Logger are no properties.
+// RestartOnly returns the properties that differ between two sets of options and that an open store does not take over, in
+// the order of the fields; none: Store.SetOptions takes all of them. FS and Logger are no properties.
 func RestartOnly(before, after Options) (names []string) {
 	for i := range properties {
 		if p := &properties[i]; !p.Live && p.Text(&before) != p.Text(&after) {

@@ -229,14 +229,14 @@ const behindStep = time.Millisecond
 
 // awaitDispatch holds a put up while the consume queues are too far behind the log, as long as a put waits for room in it.
 func (p *putter) awaitDispatch(ctx context.Context) error {
-	for wait := p.s.o.OsPageCacheBusyTimeOutMills; wait > 0 && ctx.Err() == nil; wait -= behindStep {
+	for wait := p.s.live().OsPageCacheBusyTimeOutMills; wait > 0 && ctx.Err() == nil; wait -= behindStep {
 		time.Sleep(behindStep)
 		if !p.s.views.tooFarBehind() {
 			return nil
 		}
 	}
 	behind := p.s.views.behind()
-	return &PutError{PutOSPageCacheBusy, fmt.Errorf("consume queues are %d bytes behind the log, maxDispatchBehindBytes is %d: %w", behind, p.s.o.MaxDispatchBehindBytes,
+	return &PutError{PutOSPageCacheBusy, fmt.Errorf("consume queues are %d bytes behind the log, maxDispatchBehindBytes is %d: %w", behind, p.s.live().MaxDispatchBehindBytes,
 		errors.Join(p.s.views.follow.failure(), ctx.Err()))}
 }
 
@@ -271,11 +271,11 @@ func (p *putter) reserve(ctx context.Context) error {
 		if !errors.As(err, &busy) {
 			return logError(err)
 		}
-		if busy.Reason == commitlog.BusyBuffer && p.s.o.FastFailIfNoBufferInStorePool {
+		if busy.Reason == commitlog.BusyBuffer && p.s.live().FastFailIfNoBufferInStorePool {
 			return logError(err)
 		}
 		if deadline.IsZero() {
-			deadline = time.Now().Add(p.s.o.OsPageCacheBusyTimeOutMills)
+			deadline = time.Now().Add(p.s.live().OsPageCacheBusyTimeOutMills)
 			if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 				deadline = d
 			}

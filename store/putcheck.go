@@ -60,7 +60,7 @@ func (p *putter) checkEnvelope() error {
 	}
 	m.PropertyCRC = p.s.o.EnabledAppendPropCRC
 	m.V1Only = !p.s.o.AutoMessageVersionOnTopicLen
-	m.MaxBodyBytes = int(p.s.o.MaxMessageSize)
+	m.MaxBodyBytes = int(p.s.live().MaxMessageSize)
 	p.late, p.count, p.wait = 0, 0, true
 	p.stripes = p.stripes[:0]
 	p.stripe = p.s.offsets.Stripe(m.Topic, m.QueueID)

@@ -113,7 +113,7 @@ func (s *Store) Query(req QueryRequest, res *QueryResult) error {
 		return ErrNoIndex
 	}
 	var sources [2]keySource
-	q := querier{log: s.writer.Log(), sources: s.views.keySources(sources[:0]), days: s.o.MaxRocksDBIndexQueryDays, req: req, res: res}
+	q := querier{log: s.writer.Log(), sources: s.views.keySources(sources[:0]), days: s.live().MaxRocksDBIndexQueryDays, req: req, res: res}
 	if len(q.sources) == 0 {
 		return ErrNoIndex
 	}

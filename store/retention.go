@@ -36,13 +36,13 @@ const firstClean = time.Minute
 type retention struct {
 	s        *Store
 	hooks    retentionHooks
-	hours    [24]bool
 	logDirs  []string
 	queueDir string
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	kick    chan struct{} // there is something to trim
+	kick    chan struct{}    // there is something to trim
+	changed [2]chan struct{} // CleanResourceInterval is another one: for watch and for clean
 
 	cleaning sync.Mutex      // one run at a time
 	stored   map[int64]int64 // store time of the last record, by the file's beginning; guarded by cleaning
@@ -64,31 +64,27 @@ type retention struct {
 
 // startRetention starts the goroutines.
 func (s *Store) startRetention() {
-	r := &retention{s: s, hooks: s.o.hooks, kick: make(chan struct{}, 1), stored: make(map[int64]int64), trimmed: -1}
+	r := &retention{s: s, hooks: s.o.hooks, kick: make(chan struct{}, 1), changed: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, stored: make(map[int64]int64), trimmed: -1}
 	if r.hooks.now == nil {
 		r.hooks.now = time.Now
 	}
 	if r.hooks.usage == nil {
 		r.hooks.usage = s.fs.Usage
 	}
-	r.hours, _ = parseHours(s.o.DeleteWhen) // Validate has seen it
 	r.logDirs, r.queueDir = s.retentionDirs()
 	r.mu.use = diskUse{log: -1, queue: -1}
-	if m, f := s.o.DiskMaxUsedSpaceRatio, s.o.DiskSpaceCleanForciblyRatio; m > f {
-		s.logger.Warn("diskMaxUsedSpaceRatio has no effect above diskSpaceCleanForciblyRatio", slog.Int("diskMaxUsedSpaceRatio", m), slog.Int("inForce", f))
-	}
+	r.warnOfRatios(s.live())
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	s.retention = r
 	if r.hooks.still {
 		return
 	}
-	every := s.o.CleanResourceInterval
-	r.running.Go(func() { r.each(ctx, every, func() { r.watch() }) })
+	r.running.Go(func() { r.each(ctx, r.changed[0], func() { r.watch() }) })
 	r.running.Go(func() {
 		if sleep(ctx, firstClean) {
 			r.clean(ctx, false)
-			r.each(ctx, every, func() { r.clean(ctx, false) })
+			r.each(ctx, r.changed[1], func() { r.clean(ctx, false) })
 		}
 	})
 	r.running.Go(func() {
@@ -109,13 +105,16 @@ func (r *retention) close() {
 	r.running.Wait()
 }
 
-func (r *retention) each(ctx context.Context, every time.Duration, do func()) {
-	t := time.NewTicker(every)
+// each calls do every CleanResourceInterval, which begins anew when changed tells that it is another.
+func (r *retention) each(ctx context.Context, changed <-chan struct{}, do func()) {
+	t := time.NewTicker(r.s.live().CleanResourceInterval)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-changed:
+			t.Reset(r.s.live().CleanResourceInterval)
 		case <-t.C:
 			do()
 		}
@@ -149,7 +148,7 @@ func (r *retention) watch() diskUse {
 //
 // Source: CleanCommitLogService.isSpaceToDelete, 5.5.0, which forgets that for the disk of the consume queues.
 func (r *retention) refuseLocked() {
-	o, m := &r.s.o, &r.mu
+	o, m := r.s.live(), &r.mu
 	force := m.use.above(o.DiskSpaceCleanForciblyRatio, "diskSpaceCleanForciblyRatio")
 	why := m.use.above(o.DiskSpaceWarningLevelRatio, "diskSpaceWarningLevelRatio")
 	switch {
@@ -212,7 +211,8 @@ func (s *Store) CleanNow(ctx context.Context) CleanRun { return s.retention.clea
 func (r *retention) clean(ctx context.Context, asked bool) (run CleanRun) {
 	r.cleaning.Lock()
 	defer r.cleaning.Unlock()
-	for n := 0; n < r.s.o.DeleteFileBatchMax && ctx.Err() == nil; n++ {
+	o := r.s.live()
+	for n := 0; n < o.DeleteFileBatchMax && ctx.Err() == nil; n++ {
 		v := r.judge(r.hooks.now(), r.watch(), asked)
 		f, why, kept := r.cleanFirst(ctx, v)
 		if v.force != "" && kept != "" {
@@ -227,7 +227,7 @@ func (r *retention) clean(ctx context.Context, asked bool) (run CleanRun) {
 			break
 		}
 		run.Removed = append(run.Removed, CleanedFile{f.Path, f.From, f.End - f.From, why})
-		if n+1 < r.s.o.DeleteFileBatchMax && !sleep(ctx, r.s.o.DeleteCommitLogFilesInterval) {
+		if n+1 < o.DeleteFileBatchMax && !sleep(ctx, o.DeleteCommitLogFilesInterval) {
 			break
 		}
 	}
@@ -246,7 +246,7 @@ func (r *retention) cleanFirst(ctx context.Context, v verdict) (f commitlog.LogF
 	expired, age := r.expired(f)
 	switch {
 	case expired && v.due != "":
-		why = fmt.Sprintf("%s, fileReservedTime %dh; %s", age, r.s.o.FileReservedTime, v.due)
+		why = fmt.Sprintf("%s, fileReservedTime %dh; %s", age, r.s.live().FileReservedTime, v.due)
 	case v.force != "":
 		why = v.force
 	default:
@@ -296,7 +296,7 @@ func (r *retention) expired(f commitlog.LogFile) (bool, string) {
 		r.stored[f.From] = ms
 	}
 	old, text := age(r.hooks.now(), ms, func() (int64, error) { return log.ChangedMs(f.From) })
-	return old >= time.Duration(r.s.o.FileReservedTime)*time.Hour, text
+	return old >= time.Duration(r.s.live().FileReservedTime)*time.Hour, text
 }
 
 // flushFor makes the units of a file's records durable, where all of them are delivered and not yet that.
@@ -347,7 +347,7 @@ func (r *retention) trim(ctx context.Context) {
 	if x == nil || minPhy <= 0 || minPhy == r.trimmed {
 		return
 	}
-	pause := r.s.o.DeleteConsumeQueueFilesInterval
+	pause := r.s.live().DeleteConsumeQueueFilesInterval
 	err := x.SetMinPhyOffset(minPhy)
 	done, eerr := x.Expire(ctx, pause)
 	err = errors.Join(err, eerr)
@@ -380,7 +380,7 @@ type compacter interface {
 func (r *retention) roomToCompact() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.mu.use.above(r.s.o.DiskSpaceCleanForciblyRatio, "") == ""
+	return r.mu.use.above(r.s.live().DiskSpaceCleanForciblyRatio, "") == ""
 }
 
 // Bounds returns the limits of a queue as the log is at this moment: Min is the first slot whose record the log still has, right after an expiry too (W50). A slot below

@@ -95,7 +95,8 @@ type verdict struct {
 //
 // Source: CleanCommitLogService.deleteExpiredFiles, 5.5.0.
 func (r *retention) judge(now time.Time, u diskUse, asked bool) (v verdict) {
-	o := &r.s.o
+	o := r.s.live()
+	hours, _ := parseHours(o.DeleteWhen) // Validate has seen it
 	force := u.above(o.DiskSpaceCleanForciblyRatio, "diskSpaceCleanForciblyRatio")
 	if o.CleanFileForciblyEnable {
 		v.force = force
@@ -104,7 +105,7 @@ func (r *retention) judge(now time.Time, u diskUse, asked bool) (v verdict) {
 	switch hour := now.Hour(); {
 	case asked:
 		v.due = "asked for"
-	case r.hours[hour]:
+	case hours[hour]:
 		v.due = fmt.Sprintf("hour %02d of deleteWhen", hour)
 	case space != "":
 		v.due = space

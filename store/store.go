@@ -26,7 +26,11 @@ var ErrClosed = errors.New("store is closed")
 // joins them. Locks, from the outside in: the stripes of the offset table, ascending; the log's put lock.
 type Store struct {
 	layout Layout
-	o      Options
+	o      Options // as the store was opened; what is tagged live is read off live()
+	// current are the options as they are now; SetOptions changes them, one call at a time.
+	current  atomic.Pointer[Options]
+	changing sync.Mutex
+
 	fs     mmap.FS
 	logger *slog.Logger
 	flags  *RunningFlags
@@ -77,6 +81,7 @@ func newStore(o Options) *Store {
 		rebuildBytes: rebuildBytes,
 		replacing:    newReplacing(),
 	}
+	s.current.Store(&s.o)
 	if o.rebuildBytes > 0 {
 		s.rebuildBytes = o.rebuildBytes
 	}

@@ -23,16 +23,7 @@ func (s *Store) writerOptions() commitlog.WriterOptions {
 	w.PutLock = locks.New(locks.PutLockKind(o.UseReentrantLockWhenPutMessage, o.UseABSLock))
 	w.SyncFlush = s.syncFlush
 	w.Mode = o.writeMode()
-	w.FlushInterval = o.FlushIntervalCommitLog
-	w.FlushLeastPages = o.FlushCommitLogLeastPages
-	w.FlushThoroughInterval = o.FlushCommitLogThoroughInterval
-	w.FlushOnPut = o.WakeFlushWhenPutMessage && !o.FlushCommitLogTimed
-	w.SyncFlushTimeout = o.SyncFlushTimeout
-
-	w.CommitInterval = o.CommitIntervalCommitLog
-	w.CommitLeastPages = o.CommitCommitLogLeastPages
-	w.CommitThoroughInterval = o.CommitCommitLogThoroughInterval
-	w.CommitOnPut = o.WakeCommitWhenPutMessage
+	w.Pace = o.pace()
 	w.BufferBytes = o.StagingBufferBytes
 	if w.Mode == commitlog.WritePooled {
 		w.BufferBytes = min(w.BufferBytes, int64(o.TransientStorePoolSize)*o.MappedFileSizeCommitLog)
@@ -79,5 +70,5 @@ func (s *Store) dirFull(dir string) bool {
 	if err != nil || total <= 0 {
 		return false // making a file there will tell
 	}
-	return 100*float64(total-free) > float64(s.o.DiskSpaceCleanForciblyRatio)*float64(total)
+	return 100*float64(total-free) > float64(s.live().DiskSpaceCleanForciblyRatio)*float64(total)
 }

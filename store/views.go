@@ -30,6 +30,7 @@ type views struct {
 	stopped <-chan struct{} // closed by stop: nothing comes on any more
 	running sync.WaitGroup
 	broken  chan struct{} // there are queues to mend
+	repaced chan struct{} // FlushConsumeQueueThoroughInterval is another one
 
 	mendFailed struct { // how often mending has failed since it last did not, and why
 		sync.Mutex
@@ -175,17 +176,27 @@ func (v *views) mendBroken(ctx context.Context) {
 
 // flushNowAndThen bounds what has to be dispatched again after a crash.
 func (v *views) flushNowAndThen(ctx context.Context) {
-	t := time.NewTicker(v.s.o.FlushConsumeQueueThoroughInterval)
+	t := time.NewTicker(v.s.live().FlushConsumeQueueThoroughInterval)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-v.repaced:
+			t.Reset(v.s.live().FlushConsumeQueueThoroughInterval)
 		case <-t.C:
 			if err := v.flush(ctx); err != nil && ctx.Err() == nil && !v.s.replacing.owed() {
 				v.s.setFlag(FlagLogicsQueueError, err)
 			}
 		}
+	}
+}
+
+// repace has the time between two flushes begin anew.
+func (v *views) repace() {
+	select {
+	case v.repaced <- struct{}{}:
+	default:
 	}
 }
 
@@ -385,7 +396,7 @@ func (v *views) behind() int64 { return v.s.writer.Positions().Wrote - v.follow.
 
 // tooFarBehind tells whether puts have to wait for the queues: for what was put since the store was opened, not for what was lost before.
 func (v *views) tooFarBehind() bool {
-	limit := v.s.o.MaxDispatchBehindBytes
+	limit := v.s.live().MaxDispatchBehindBytes
 	if limit <= 0 {
 		return false
 	}

@@ -20,7 +20,7 @@ import (
 // the queues are known to be complete is dispatched again, repeats being accepted; and what then does not fit is mended from the log. More than
 // rebuildBytes are dispatched while the store serves (rebuild.go).
 func (s *Store) openViews(unclean bool) (err error) {
-	v := &views{s: s, broken: make(chan struct{}, 1), verified: make(chan struct{}), noted: -1}
+	v := &views{s: s, broken: make(chan struct{}, 1), repaced: make(chan struct{}, 1), verified: make(chan struct{}), noted: -1}
 	if v.checkpoint, _, err = readCheckpoint(s.fs, s.layout.CheckpointPath(), time.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.logger.Warn("checkpoint is not used", slog.Any("err", err)) // costs time, and nothing else
 		v.checkpoint = Checkpoint{}

@@ -95,6 +95,11 @@ func (p *Field) Set(o any, text string) error {
 	return nil
 }
 
+// Copy gives the property in the struct that dst points to the value that it has in the one that src points to, of the same type.
+func (p *Field) Copy(dst, src any) {
+	reflect.ValueOf(dst).Elem().Field(p.Index).Set(reflect.ValueOf(src).Elem().Field(p.Index))
+}
+
 // Nearest returns the property of list with the name that takes the fewest edits to become name, if that is at most a third of it; "" otherwise.
 func Nearest(list []Field, name string) (nearest string) {
 	fewest := len(name)/3 + 1
