@@ -195,18 +195,23 @@ func inspectQueueCommand() *cli.Command {
 }
 
 type queueReport struct {
-	Topic         string          `json:"topic"`
-	QueueID       int32           `json:"queueId"`
-	Side          cq.Kind         `json:"side"`
-	Min           int64           `json:"min"`
-	Max           int64           `json:"max"`
-	MinPhyOffset  int64           `json:"minPhyOffset"`
-	MaxPhyOffset  int64           `json:"maxPhyOffset"`
-	LastPhyOffset int64           `json:"lastPhyOffset"`
-	MinWhere      string          `json:"minWhere"`
-	Proven        *bool           `json:"beginningProven,omitempty"`
-	Files         []file.FileInfo `json:"files,omitempty"`
-	Fault         string          `json:"fault,omitempty"`
+	Topic        string          `json:"topic"`
+	QueueID      int32           `json:"queueId"`
+	Side         cq.Kind         `json:"side"`
+	*QueueBounds                 // nil where nobody can tell them: Fault says why
+	Proven       *bool           `json:"beginningProven,omitempty"`
+	Files        []file.FileInfo `json:"files,omitempty"`
+	Fault        string          `json:"fault,omitempty"`
+}
+
+// QueueBounds are the bounds of a queue, as cq.Bounds has them, and where the first unit lies. Exported, so that JSON can be read into it.
+type QueueBounds struct {
+	Min           int64  `json:"min"`
+	Max           int64  `json:"max"`
+	MinPhyOffset  int64  `json:"minPhyOffset"`
+	MaxPhyOffset  int64  `json:"maxPhyOffset"`
+	LastPhyOffset int64  `json:"lastPhyOffset"`
+	MinWhere      string `json:"minWhere"`
 }
 
 func inspectQueue(c *cli.Context, v *store.View) error {
@@ -214,12 +219,11 @@ func inspectQueue(c *cli.Context, v *store.View) error {
 	if err != nil && !errors.Is(err, cq.ErrCorrupt) {
 		return err
 	}
-	rep := queueReport{
-		Topic: q.Key().Topic, QueueID: q.Key().QueueID, Side: v.Kind, Min: b.Min, Max: b.Max,
-		MinPhyOffset: b.MinPhyOffset, MaxPhyOffset: b.MaxPhyOffset, LastPhyOffset: b.LastPhyOffset, MinWhere: q.Where(b.Min),
-	}
+	rep := queueReport{Topic: q.Key().Topic, QueueID: q.Key().QueueID, Side: v.Kind}
 	if err != nil {
 		rep.Fault = err.Error()
+	} else {
+		rep.QueueBounds = &QueueBounds{b.Min, b.Max, b.MinPhyOffset, b.MaxPhyOffset, b.LastPhyOffset, q.Where(b.Min)}
 	}
 	if s, ok := v.Queues.(*file.Store); ok {
 		if rep.Fault == "" {
@@ -242,10 +246,13 @@ func inspectQueue(c *cli.Context, v *store.View) error {
 func (rep *queueReport) print(c *cli.Context) error {
 	w := c.App.Writer
 	fmt.Fprintf(w, "Queue %s/%d (%s side)\n", readable(rep.Topic), rep.QueueID, rep.Side)
-	rows := [][2]string{
-		{"min", fmt.Sprintf("%d, in %s", rep.Min, rep.MinWhere)},
-		{"max", fmt.Sprintf("%d (%s messages)", rep.Max, thousands(rep.Max-rep.Min))},
-		{"records", fmt.Sprintf("from physical offset %d to %d, the last at %d", rep.MinPhyOffset, rep.MaxPhyOffset, rep.LastPhyOffset)},
+	rows := [][2]string{{"min and max", "cannot be told"}}
+	if b := rep.QueueBounds; b != nil {
+		rows = [][2]string{
+			{"min", fmt.Sprintf("%d, in %s", b.Min, b.MinWhere)},
+			{"max", fmt.Sprintf("%d (%s messages)", b.Max, thousands(b.Max-b.Min))},
+			{"records", fmt.Sprintf("from physical offset %d to %d, the last at %d", b.MinPhyOffset, b.MaxPhyOffset, b.LastPhyOffset)},
+		}
 	}
 	if rep.Proven != nil {
 		text := "proven: the log has nothing older of the queue"

@@ -117,6 +117,20 @@ func TestStoreGetOdd(t *testing.T) {
 	require.NotContains(t, stdout, "its end is lost", "behind damage there are records")
 }
 
+// Where the bounds of a queue cannot be told, none are.
+func TestInspectQueueWithoutBounds(t *testing.T) {
+	root := readableStore(t)
+	overwrite(t, filepath.Join(root, "consumequeue", "sample_0", "1", "00000000000000001000"), 508, []byte{0xff}) // in a slot behind the last unit
+	text := tell(t, nil, "inspect", "cq", "--store", root, "--topic", "sample_0", "--queue", "1")
+	require.Contains(t, text, "cannot be told")
+	require.Contains(t, text, "fault")
+	require.NotContains(t, text, "0 messages")
+	var got map[string]any
+	tell(t, &got, "inspect", "cq", "--store", root, "--topic", "sample_0", "--queue", "1")
+	require.NotContains(t, got, "max")
+	require.Contains(t, got, "fault")
+}
+
 // bodyOf asks for the body of a message.
 func (m *messageInfo) bodyOf(t *testing.T, root string) []byte {
 	t.Helper()
