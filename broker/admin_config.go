@@ -179,21 +179,27 @@ func (b *Broker) configChanged(old, now *Options) error {
 	return nil
 }
 
-// exportConfig serves EXPORT_ROCKSDB_CONFIG_TO_JSON: topics, groups and offsets are kept in JSON, so that what is not on disk yet is written.
+// exportConfig serves EXPORT_ROCKSDB_CONFIG_TO_JSON: topics, groups and offsets are written to their files, under the versions they have, in whatever form they are kept.
 func (b *Broker) exportConfig(_ *remoting.Command, h *remoting.Fields) (remoting.Command, error) {
 	kinds := h.String("configType")
 	if err := h.Err(); err != nil {
 		return remoting.Command{}, err
 	}
+	exports := map[string]func() error{"topics": b.topics.Export, "subscriptionGroups": b.groups.Export, "consumerOffsets": b.offsets.Export}
+	var todo []func() error
 	for kind := range strings.SplitSeq(kinds, ";") {
-		switch strings.TrimSpace(kind) {
-		case "topics", "subscriptionGroups", "":
-		case "consumerOffsets":
-			if err := b.offsets.Save(); err != nil {
-				return remoting.Command{}, err
-			}
-		default:
+		if kind = strings.TrimSpace(kind); kind == "" {
+			continue
+		}
+		export, known := exports[kind]
+		if !known {
 			return remoting.Command{}, remoting.Errorf(remoting.SystemError, "configType %q, want topics, subscriptionGroups or consumerOffsets, separated by ';'", kind)
+		}
+		todo = append(todo, export)
+	}
+	for _, export := range todo {
+		if err := export(); err != nil {
+			return remoting.Command{}, err
 		}
 	}
 	return success(nil)

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/tandemq/tandemmq/broker/acl"
 	"github.com/tandemq/tandemmq/broker/clients"
 	"github.com/tandemq/tandemmq/broker/meta"
+	"github.com/tandemq/tandemmq/internal/configdb"
 	"github.com/tandemq/tandemmq/message"
 	"github.com/tandemq/tandemmq/namesrv"
 	"github.com/tandemq/tandemmq/remoting"
@@ -33,6 +35,7 @@ type Broker struct {
 	groups  *meta.Groups
 	offsets *meta.Offsets
 	delays  *meta.DelayOffsets
+	tables  *meta.Databases // of topics, groups and offsets; nil: they are in files
 	levels  *message.DelayLevels
 	clients *clients.Registry
 	locks   *clients.Locks
@@ -110,13 +113,47 @@ func Open(o Options) (b *Broker, err error) {
 		err = b.openMeta(dir)
 	}
 	if err != nil {
-		return nil, errors.Join(err, b.store.Close())
+		return nil, errors.Join(err, b.tables.Close(), b.store.Close())
 	}
 	return b, nil
 }
 
+// openTables opens the databases of topics, groups and offsets, where the broker has them in databases, and refuses to go on with what was left behind.
+func (b *Broker) openTables(dir string) (err error) {
+	if b.o.ConfigManagerVersion == "" {
+		v2, err := configdb.ExistsV2(dir)
+		if err != nil {
+			return err
+		}
+		if v2 {
+			return fmt.Errorf("%s holds topics, groups and offsets of configManagerVersion=v2, which are not known here: set configManagerVersion=v1 if they are left over", filepath.Join(dir, "rdb"))
+		}
+	}
+	form := b.o.tablesForm()
+	older, err := meta.Older(dir, form)
+	if errors.Is(err, configdb.ErrNoRocksDB) {
+		b.log.Warn("databases of topics, groups and offsets are there, and this binary cannot tell whether they are newer than the files", slog.Any("err", err))
+	} else if err != nil {
+		return err
+	}
+	if len(older) > 0 {
+		return fmt.Errorf("%s; take them over with `tandemmq migrate metadata --store %s --to file --yes`, or remove them: %w", strings.Join(older, "; "), b.o.StorePathRootDir, errOlderTables)
+	}
+	if form != meta.FormFiles {
+		b.tables, err = meta.OpenDatabases(dir, form)
+	}
+	return err
+}
+
+// errOlderTables says that topics, groups or offsets were kept elsewhere since they were last kept where this broker has them.
+var errOlderTables = errors.New("the broker would go on with older topics, groups or offsets")
+
 func (b *Broker) openTopics(dir string) (err error) {
+	if err := b.openTables(dir); err != nil {
+		return err
+	}
 	b.topics, err = meta.OpenTopics(dir, meta.TopicsOptions{
+		Databases: b.tables,
 		System: meta.SystemTopics(b.o.BrokerClusterName, b.o.BrokerName, meta.SystemTopicOptions{
 			AutoCreate: b.o.AutoCreateTopicEnable, ClusterTopic: b.o.ClusterTopicEnable, BrokerTopic: b.o.BrokerTopicEnable, Trace: b.o.TraceTopicEnable, // at the start
 			DelayLevels: int32(b.levels.Max()),
@@ -128,11 +165,11 @@ func (b *Broker) openTopics(dir string) (err error) {
 }
 
 func (b *Broker) openMeta(dir string) (err error) {
-	b.groups, err = meta.OpenGroups(dir, meta.GroupsOptions{AutoCreate: func() bool { return b.live().AutoCreateSubscriptionGroup }, Logger: b.log})
+	b.groups, err = meta.OpenGroups(dir, meta.GroupsOptions{AutoCreate: func() bool { return b.live().AutoCreateSubscriptionGroup }, Databases: b.tables, Logger: b.log})
 	if err != nil {
 		return err
 	}
-	if b.offsets, err = meta.OpenOffsets(dir, b.log); err != nil {
+	if b.offsets, err = meta.OpenOffsets(dir, b.tables, b.log); err != nil {
 		return err
 	}
 	if b.delays, err = meta.OpenDelayOffsets(dir, b.log); err != nil {
@@ -260,7 +297,7 @@ func (b *Broker) Close() error {
 		if b.embedded != nil {
 			faults = append(faults, b.embedded.Close())
 		}
-		faults = append(faults, b.halves.writeOps(), b.delayer.save(), b.offsets.Save(), b.store.Close())
+		faults = append(faults, b.halves.writeOps(), b.delayer.save(), b.offsets.Save(), b.tables.Close(), b.store.Close())
 		b.closed = errors.Join(faults...)
 	})
 	return b.closed

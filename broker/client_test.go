@@ -119,7 +119,7 @@ func TestT31OffsetsOfGroups(t *testing.T) {
 	require.Equal(t, remoting.Success, update("g", "T", "0"))
 	require.Equal(t, "7", query("0").Ext.Get("offset"))
 	require.NoError(t, b.Close())
-	again, err := meta.OpenOffsets(b.o.StorePathRootDir+"/config", nil)
+	again, err := meta.OpenOffsets(b.o.StorePathRootDir+"/config", nil, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 7, again.Query("g", "T", 0), "saved when the broker is closed")
 }

@@ -94,6 +94,10 @@ type Options struct {
 	SlaveReadEnable bool `prop:"slaveReadEnable,live"`
 	// FlushConsumerOffsetInterval is the time between two writes of the offsets. Default 5 s.
 	FlushConsumerOffsetInterval time.Duration `prop:"flushConsumerOffsetInterval"`
+	// UseSingleRocksDBForAllConfigs keeps topics, groups and offsets in one database and not in three, where they are in databases: over a RocksDB store (storeType=defaultRocksDB). Default false.
+	UseSingleRocksDBForAllConfigs bool `prop:"useSingleRocksDBForAllConfigs"`
+	// ConfigManagerVersion is v1 where they are in databases. v2 (config/rdb) is refused. Default empty: v1, and a store with config/rdb is refused.
+	ConfigManagerVersion string `prop:"configManagerVersion"`
 	// RegisterNameServerPeriod is the time between two registrations, from 10 s to 60 s. Default 30 s.
 	RegisterNameServerPeriod time.Duration `prop:"registerNameServerPeriod"`
 
@@ -166,6 +170,14 @@ var refused = map[string][]string{
 	"enableControllerMode": {"false"}, "isolateLogEnable": {"false"}, "enableSlaveActingMaster": {"false"}, "inSyncReplicas": {"1"}, "duplicationEnable": {"false"},
 }
 
+// withoutEffect says what an operator has to know who sets a property of 5.5.0's broker that changes nothing here; "" for a value that asks for nothing, and for all other names.
+func withoutEffect(name, value string) string {
+	if name == "coldCtrStrategyEnable" && strings.EqualFold(strings.TrimSpace(value), "true") {
+		return "limits of cold data do not adapt here; each group has cgColdReadThreshold or the limit that a request gave it, and all together have globalColdReadThreshold"
+	}
+	return ""
+}
+
 // Note is a property that was taken and has no effect.
 type Note struct {
 	Name, Text string
@@ -178,6 +190,7 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 	o := DefaultOptions()
 	rest := map[string]string{}
 	var faults []error
+	var without []Note
 	for _, name := range slices.Sorted(maps.Keys(conf)) {
 		if i := slices.IndexFunc(brokerProperties, func(p property.Field) bool { return p.Name == name }); i >= 0 {
 			if err := brokerProperties[i].Set(&o, conf[name]); err != nil {
@@ -191,6 +204,10 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 			}
 			continue
 		}
+		if why := withoutEffect(name, conf[name]); why != "" {
+			without = append(without, Note{Name: name, Text: name + ": without effect: " + why})
+			continue
+		}
 		if why, ok := unprotected(name, conf[name]); ok {
 			if why != "" {
 				faults = append(faults, fmt.Errorf("broker options: %s is set: %s", name, why))
@@ -199,7 +216,7 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 		}
 		rest[name] = conf[name]
 	}
-	var notes []Note
+	notes := without
 	s, storeNotes, err := store.ParseOptions(rest)
 	if err != nil {
 		faults = append(faults, err)
@@ -213,6 +230,7 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 		}
 		notes = append(notes, Note{Name: n.Name, Text: text, Unknown: unknown})
 	}
+	slices.SortFunc(notes, func(a, b Note) int { return strings.Compare(a.Name, b.Name) })
 	if err := o.Validate(); err != nil {
 		faults = append(faults, err)
 	}
@@ -244,6 +262,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Store.BrokerRole != store.AsyncMaster {
 		bad("brokerRole is %s, want %s: there is no replication", o.Store.BrokerRole, store.AsyncMaster)
+	}
+	if v := o.ConfigManagerVersion; v != "" && v != "v1" {
+		bad("configManagerVersion is %q, want v1: config/rdb, where v2 keeps topics, groups and offsets, is not known here", v)
 	}
 	if o.ListenPort < 0 || o.ListenPort > 65535 || o.VipChannelEnable && (o.ListenPort == 1 || o.ListenPort == 2) {
 		bad("listenPort is %d, want 3 to 65535, or 0 for any free one", o.ListenPort)
@@ -298,6 +319,19 @@ func (o *Options) NameServers() []string {
 		}
 	}
 	return list
+}
+
+// tablesForm is the form in which the broker keeps topics, groups and offsets, which is what 5.5.0 has.
+//
+// Source: BrokerController.initConfigManagers, 5.5.0.
+func (o *Options) tablesForm() meta.Form {
+	switch {
+	case o.Store.StoreType != store.StoreTypeRocksDB:
+		return meta.FormFiles
+	case o.UseSingleRocksDBForAllConfigs:
+		return meta.FormSingle
+	}
+	return meta.FormRocks
 }
 
 // announced is the address that clients are told.

@@ -23,16 +23,20 @@ type CutoverResult struct {
 	DualConf []string       `json:"dualConf,omitempty"`
 	Backfill BackfillResult `json:"backfill"` // of a rollback
 	Notices  Findings       `json:"notices"`
-	Elapsed  time.Duration  `json:"elapsedNanos"`
+	// Metadata says what became of topics, groups and consumer offsets, a line for each.
+	Metadata []string      `json:"metadata,omitempty"`
+	Elapsed  time.Duration `json:"elapsedNanos"`
 }
 
 // Cutover gives reads to the target. It is refused unless a verification succeeded and nothing changed since: both sides
 // are read again in full and their fingerprint is compared with the certificate. With commit false it only says what
 // it would do.
 //
+// Topics, groups and consumer offsets are moved along before that, so that a cutover that is cut off leaves both forms with the same.
+//
 // No byte that RocketMQ reads selects the engine; its broker.conf does. So a cutover records the state, which our broker
 // and tools follow, and returns the lines that a RocketMQ broker needs.
-func (m *Migrator) Cutover(ctx context.Context, commit bool) (*CutoverResult, error) {
+func (m *Migrator) Cutover(ctx context.Context, commit bool) (_ *CutoverResult, err error) {
 	start := time.Now()
 	res := &CutoverResult{DryRun: !commit, Active: m.opt.To}
 	if m.done() {
@@ -54,6 +58,9 @@ func (m *Migrator) Cutover(ctx context.Context, commit bool) (*CutoverResult, er
 	if r := m.certified(); len(r) > 0 {
 		return nil, &RefusedError{Step: "cutover", Reasons: r}
 	}
+	if res.Metadata, err = m.moveMetadata("cutover", m.state.To, false); err != nil {
+		return nil, err
+	}
 	v := &verification{m: m, step: "cutover", source: m.state.From, target: m.state.To}
 	now, err := v.run(ctx)
 	if err != nil {
@@ -65,6 +72,9 @@ func (m *Migrator) Cutover(ctx context.Context, commit bool) (*CutoverResult, er
 	res.Queues, res.Units, res.Notices = now.Queues, now.Units, now.Notices
 	if commit {
 		if err := m.logicsPosition(ctx, m.state.To); err != nil {
+			return nil, err
+		}
+		if res.Metadata, err = m.moveMetadata("cutover", m.state.To, true); err != nil {
 			return nil, err
 		}
 		note := fmt.Sprintf("%d queues, %d units, digest %s", now.Queues, now.Units, now.Fingerprint.Digest)

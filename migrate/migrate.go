@@ -55,6 +55,10 @@ type Directory struct {
 	OpenTarget   func(kind cq.Kind) (Target, error)
 	RemoveTarget func(kind cq.Kind) error
 
+	// MoveMetadata has topics, groups and consumer offsets be where a broker on that side looks for them. With commit false it writes nothing. told says what was
+	// done, or would be; refusals, why it cannot be, and then nothing was written. nil: there is nothing to move.
+	MoveMetadata func(to cq.Kind, commit bool) (told, refusals []string, err error)
+
 	// SetLogicsPosition records in the store's checkpoint file the start of the last record whose file unit is durable,
 	// and its store time (logicsPhysicalOffset, logicsMsgTimestamp). Used when reads move to the file side.
 	SetLogicsPosition func(phyOffset, storeTimestampMs int64) error
@@ -238,6 +242,18 @@ func (e *DifferentError) Error() string {
 
 // ExitCode is 3: verified and found different.
 func (e *DifferentError) ExitCode() int { return 3 }
+
+// moveMetadata moves topics, groups and offsets along. A *RefusedError says why that cannot be.
+func (m *Migrator) moveMetadata(step string, to cq.Kind, commit bool) (told []string, err error) {
+	if m.dir.MoveMetadata == nil {
+		return nil, nil
+	}
+	told, refusals, err := m.dir.MoveMetadata(to, commit)
+	if err == nil && len(refusals) > 0 {
+		err = &RefusedError{Step: step, Reasons: refusals}
+	}
+	return told, err
+}
 
 // preconditions lists why no step that reads the queues of a side and the log may be begun.
 func (m *Migrator) preconditions(from cq.Kind) []string {

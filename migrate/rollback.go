@@ -16,7 +16,7 @@ import (
 // against the log, and what follows is made from the log alone.
 //
 // Errors: *RefusedError, *DifferentError (the old side disagrees, see Options.ReplaceTarget), others (I/O; repeat).
-func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, error) {
+func (m *Migrator) Rollback(ctx context.Context, commit bool) (_ *CutoverResult, err error) {
 	start := time.Now()
 	res := &CutoverResult{DryRun: !commit, Active: m.state.From}
 	switch m.state.Phase {
@@ -41,12 +41,14 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 		}
 		return nil, &RefusedError{Step: "rollback", Reasons: r}
 	}
+	if res.Metadata, err = m.moveMetadata("rollback", m.state.From, false); err != nil {
+		return nil, err
+	}
 	f := &fill{
 		m: m, step: "rollback", from: from, to: m.state.From, rollback: !m.opt.FromLog, fromLog: m.opt.FromLog, dry: !commit,
 		join: joinOptions{known: m.dir.KnownTopics, missing: m.opt.Missing, extendFromLog: true, acceptTornTail: m.opt.AcceptTornTail},
 	}
 	if m.opt.FromLog {
-		var err error
 		if f.join.light, err = m.hadLightQueues(); err != nil {
 			return nil, err
 		}
@@ -64,6 +66,9 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (*CutoverResult, e
 	}
 	res.Notices.Merge(&b.Notices)
 	if err := m.logicsPosition(ctx, m.state.From); err != nil {
+		return nil, err
+	}
+	if res.Metadata, err = m.moveMetadata("rollback", m.state.From, true); err != nil {
 		return nil, err
 	}
 	if err := m.advance(EventRollbackEnd, fmt.Sprintf("%d units added, %d compared", b.Units, res.Units)); err != nil {

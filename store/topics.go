@@ -2,101 +2,103 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+
+	"github.com/tandemq/tandemmq/internal/configdb"
+	"github.com/tandemq/tandemmq/internal/laxjson"
 )
 
-// Topics returns the names in the broker's topic table, config/topics.json. known is false when no table can be read:
-// there is none (err nil: a broker on defaultRocksDB keeps its topics in a database), or neither it nor its twin
-// topics.json.bak, which RocketMQ falls back to, can be parsed (err says why; a caller that can do without logs it).
+// Topics returns the names in the broker's topic table: config/topics.json, or a database of topics (storeType=defaultRocksDB) where that is not older than the file. known is false
+// when no table can be read: there is none (err nil), or neither the file nor its twin
+// topics.json.bak, which RocketMQ falls back to, can be parsed, nor a database read (err says why; a caller that can do without logs it).
 //
-// Source: ConfigManager.load, TopicConfigManager.decode, 5.5.0.
+// Source: ConfigManager.load, TopicConfigManager.decode, RocksDBTopicConfigManager.load, 5.5.0.
 func (l Layout) Topics() (names map[string]bool, known bool, err error) {
+	counter := int64(-1)
 	for _, path := range []string{l.TopicsPath(), l.TopicsPath() + ".bak"} {
 		b, rerr := os.ReadFile(path)
 		if missing(rerr) || rerr == nil && len(b) == 0 {
 			continue
 		}
 		if rerr == nil {
-			names, rerr = parseTopics(b)
+			names, counter, rerr = parseTopics(b)
 		}
 		if rerr == nil {
-			return names, true, nil
+			known, err = true, nil
+			break
 		}
 		if err == nil {
 			err = fmt.Errorf("read topic table %s: %w", path, rerr)
 		}
 	}
-	return nil, false, err
+	for _, form := range []configdb.Form{configdb.Separate, configdb.Single} {
+		stored, at, found, rerr := storedTopics(filepath.Dir(l.TopicsPath()), form)
+		switch {
+		case rerr != nil:
+			err = errors.Join(err, rerr)
+		case found && at >= counter:
+			names, counter, known, err = stored, at, true, nil
+		}
+	}
+	return names, known, err
 }
 
-// parseTopics reads the keys of topicConfigTable out of the JSON that RocketMQ's library writes.
-func parseTopics(b []byte) (map[string]bool, error) {
+// storedTopics reads the names in a database of topics, and its version counter.
+func storedTopics(config string, form configdb.Form) (names map[string]bool, counter int64, found bool, err error) {
+	there, err := configdb.Exists(config, form)
+	if err != nil || !there {
+		return nil, 0, false, err
+	}
+	db, err := configdb.OpenReadOnly(config, form)
+	if errors.Is(err, configdb.ErrNoRocksDB) {
+		return nil, 0, false, nil // the file counts
+	}
+	if err != nil {
+		return nil, 0, false, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	c, err := db.Read(configdb.Topics)
+	if err != nil || c.Version == nil {
+		return nil, 0, false, err
+	}
+	var version topicVersion
+	if err := laxjson.Unmarshal(c.Version, &version); err != nil {
+		return nil, 0, false, fmt.Errorf("read version of topics in %s: %w", filepath.Join(config, db.Dir(configdb.Topics)), err)
+	}
+	names = make(map[string]bool, len(c.Rows))
+	for name := range c.Rows {
+		names[name] = true
+	}
+	return names, version.Counter, true, nil
+}
+
+// topicVersion is the version of a topic table.
+type topicVersion struct {
+	Counter      int64 `json:"counter"`
+	StateVersion int64 `json:"stateVersion"`
+	Timestamp    int64 `json:"timestamp"`
+}
+
+// parseTopics reads the keys of topicConfigTable out of the JSON that RocketMQ's library writes, and the version counter.
+func parseTopics(b []byte) (map[string]bool, int64, error) {
 	var table struct {
-		Topics map[string]json.RawMessage `json:"topicConfigTable"`
+		Version topicVersion               `json:"dataVersion"`
+		Topics  map[string]json.RawMessage `json:"topicConfigTable"`
 	}
-	err := json.Unmarshal(b, &table)
-	if err != nil {
-		err = json.Unmarshal(quoteIntegerKeys(b), &table)
-	}
-	if err != nil {
-		return nil, err
+	if err := laxjson.Unmarshal(b, &table); err != nil {
+		return nil, 0, err
 	}
 	if table.Topics == nil {
-		return nil, fmt.Errorf("no topicConfigTable in it")
+		return nil, 0, fmt.Errorf("no topicConfigTable in it")
 	}
 	names := make(map[string]bool, len(table.Topics))
 	for name := range table.Topics {
 		names[name] = true
 	}
-	return names, nil
-}
-
-// quoteIntegerKeys puts quotes round object keys that are bare integers: RocketMQ's JSON library writes maps with integer
-// keys that way, and no JSON parser but its own reads them.
-func quoteIntegerKeys(b []byte) []byte {
-	out := make([]byte, 0, len(b)+len(b)/8)
-	inString, key := false, false // key: only blanks since a '{' or ','
-	for i := 0; i < len(b); i++ {
-		c := b[i]
-		switch {
-		case inString:
-			if c == '\\' && i+1 < len(b) {
-				out = append(out, c)
-				i++
-				c = b[i]
-			} else if c == '"' {
-				inString = false
-			}
-		case c == '"':
-			inString, key = true, false
-		case c == '{' || c == ',':
-			key = true
-		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-		case key && (c == '-' || c >= '0' && c <= '9'):
-			end := i + 1
-			for end < len(b) && b[end] >= '0' && b[end] <= '9' {
-				end++
-			}
-			key = false
-			if at := skipBlanks(b, end); at < len(b) && b[at] == ':' {
-				out = append(out, '"')
-				out = append(out, b[i:end]...)
-				c, i = '"', end-1
-			}
-		default:
-			key = false
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-func skipBlanks(b []byte, at int) int {
-	for at < len(b) && (b[at] == ' ' || b[at] == '\t' || b[at] == '\r' || b[at] == '\n') {
-		at++
-	}
-	return at
+	return names, table.Version.Counter, nil
 }
 
 // brokerTopic is a line of the topic table.
@@ -119,16 +121,11 @@ func encodeTopics(topics []brokerTopic, nowMs int64) []byte {
 		SysFlag     int               `json:"topicSysFlag"`
 		WriteQueues int               `json:"writeQueueNums"`
 	}
-	type dataVersion struct {
-		Counter      int64 `json:"counter"`
-		StateVersion int64 `json:"stateVersion"`
-		Timestamp    int64 `json:"timestamp"`
-	}
 	var table struct {
-		Version dataVersion            `json:"dataVersion"`
+		Version topicVersion           `json:"dataVersion"`
 		Topics  map[string]topicConfig `json:"topicConfigTable"`
 	}
-	table.Version = dataVersion{Counter: int64(len(topics)), Timestamp: nowMs}
+	table.Version = topicVersion{Counter: int64(len(topics)), Timestamp: nowMs}
 	table.Topics = make(map[string]topicConfig, len(topics))
 	for _, t := range topics {
 		table.Topics[t.name] = topicConfig{

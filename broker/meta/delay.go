@@ -29,14 +29,14 @@ type delayFile struct {
 func OpenDelayOffsets(dir string, log *slog.Logger) (*DelayOffsets, error) {
 	d := &DelayOffsets{}
 	path := filepath.Join(dir, "delayOffset.json")
-	d.saver = newSaver(path, func() ([]byte, error) {
+	d.saver = newSaver(replacing(path, func() ([]byte, error) {
 		d.mu.Lock()
 		f, x := d.snapshotLocked(), d.mu.extra
 		d.mu.Unlock()
 		return encodeFile(f, x)
-	})
+	}))
 	var f withExtra[delayFile]
-	if err := loadLogged(path, &f, func() { f = withExtra[delayFile]{} }, log); err != nil {
+	if _, err := loadLogged(path, &f, func() { f = withExtra[delayFile]{} }, log); err != nil {
 		return nil, err
 	}
 	d.mu.version, d.mu.next, d.mu.extra = f.known.Version, f.known.Table, f.extra

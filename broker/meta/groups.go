@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/tandemq/tandemmq/internal/configdb"
 )
 
 // Group is the configuration of a group of consumers, in the names and with the defaults of 5.5.0.
@@ -63,7 +64,7 @@ func (g *Group) UnmarshalJSON(b []byte) (err error) {
 // Bits of what a group is forbidden on a topic.
 const forbidRead = 1 << 0
 
-// Groups is the table of groups, kept in subscriptionGroup.json.
+// Groups is the table of groups, kept in subscriptionGroup.json or a database.
 type Groups struct {
 	saver      *saver
 	autoCreate func() bool
@@ -81,6 +82,8 @@ type Groups struct {
 type GroupsOptions struct {
 	// AutoCreate tells whether the first use of a group makes it: autoCreateSubscriptionGroup. nil: it does.
 	AutoCreate func() bool
+	// Databases keep the table. nil: subscriptionGroup.json does.
+	Databases *Databases
 	// Logger gets a file that was set aside. nil: nothing is logged.
 	Logger *slog.Logger
 }
@@ -91,16 +94,16 @@ type groupsFile struct {
 	Table     map[string]Group            `json:"subscriptionGroupTable"`
 }
 
-// OpenGroups reads <dir>/subscriptionGroup.json; without one the table holds the groups of the system. Errors: *conffile.FileError.
+// OpenGroups reads <dir>/subscriptionGroup.json, or the database with what the file has that is newer; without either the table holds the groups of the system.
+// Errors: those of OpenTopics.
 func OpenGroups(dir string, o GroupsOptions) (*Groups, error) {
 	g := &Groups{autoCreate: o.AutoCreate}
 	if g.autoCreate == nil {
 		g.autoCreate = func() bool { return true }
 	}
-	path := filepath.Join(dir, "subscriptionGroup.json")
-	g.saver = newSaver(path, g.encode)
-	var f withExtra[groupsFile]
-	if err := loadLogged(path, &f, func() { f = withExtra[groupsFile]{} }, o.Logger); err != nil {
+	g.saver = saverOf(dir, configdb.Groups, o.Databases, g.file)
+	f, changed, err := load[groupsFile](dir, configdb.Groups, o.Databases, o.Logger)
+	if err != nil {
 		return nil, err
 	}
 	g.mu.version, g.mu.extra, g.mu.forbidden = f.known.Version, f.extra, f.known.Forbidden
@@ -119,17 +122,27 @@ func OpenGroups(dir string, o GroupsOptions) (*Groups, error) {
 			g.mu.byName[name], added = c, true
 		}
 	}
-	if !added {
-		return g, nil
+	if added {
+		g.mu.version = g.mu.version.next(time.Now())
 	}
-	g.mu.version = g.mu.version.next(time.Now())
-	return g, g.saver.save()
+	if added || changed {
+		return g, g.saver.save()
+	}
+	return g, nil
 }
 
-func (g *Groups) encode() ([]byte, error) {
+// Export writes the table to its file, under the version it has, in whatever form it is kept.
+func (g *Groups) Export() error { return g.saver.export() }
+
+// file is the table as of now.
+func (g *Groups) file() (table, extra) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return encodeFile(groupsFile{g.mu.version, g.mu.forbidden, g.mu.byName}, g.mu.extra)
+	f := &groupsFile{g.mu.version, make(map[string]map[string]int32, len(g.mu.forbidden)), maps.Clone(g.mu.byName)}
+	for name, topics := range g.mu.forbidden {
+		f.Forbidden[name] = maps.Clone(topics)
+	}
+	return f, g.mu.extra
 }
 
 // Get returns the group of that name. With autoCreateSubscriptionGroup one that is not known is made, if it can have that name;

@@ -19,12 +19,12 @@ func (f *withExtra[T]) UnmarshalJSON(b []byte) (err error) {
 }
 
 // loadLogged loads a file, and logs one that was set aside.
-func loadLogged(path string, v json.Unmarshaler, reset func(), log *slog.Logger) error {
-	_, note, err := conffile.Load(path, v, reset)
+func loadLogged(path string, v json.Unmarshaler, reset func(), log *slog.Logger) (found bool, err error) {
+	found, note, err := conffile.Load(path, v, reset)
 	if note != nil && log != nil {
 		log.Warn("a file of the configuration is damaged", slog.String("file", path), slog.Any("err", note))
 	}
-	return err
+	return found, err
 }
 
 // encodeFile encodes a file's object with what its type does not name.

@@ -49,7 +49,7 @@ func TestT61OffsetFiles(t *testing.T) {
 			if c.backup != "" {
 				write(t, dir, "consumerOffset.json.bak", c.backup)
 			}
-			o, err := OpenOffsets(dir, nil)
+			o, err := OpenOffsets(dir, nil, nil)
 			require.NoError(t, err)
 			want := int64(NoOffset)
 			if c.found {
@@ -61,7 +61,7 @@ func TestT61OffsetFiles(t *testing.T) {
 			}
 			require.True(t, o.Commit("g", "T", 7, 1))
 			require.NoError(t, o.Save())
-			again, err := OpenOffsets(dir, nil)
+			again, err := OpenOffsets(dir, nil, nil)
 			require.NoError(t, err)
 			require.Equal(t, want, again.Query("g", "T", 0))
 			if c.found {
@@ -113,7 +113,7 @@ func TestBothFilesBad(t *testing.T) {
 }
 
 func TestOffsets(t *testing.T) {
-	o, err := OpenOffsets(t.TempDir(), nil)
+	o, err := OpenOffsets(t.TempDir(), nil, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, NoOffset, o.Query("g", "T", 0))
 	require.True(t, o.Commit("g", "T", 0, 5))

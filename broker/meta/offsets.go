@@ -4,12 +4,13 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tandemq/tandemmq/internal/configdb"
 )
 
 // NoOffset says that a group has none for a queue. A client may also commit it.
@@ -18,13 +19,13 @@ const NoOffset = -1
 // offsetShards is how many locks the rows share.
 const offsetShards = 64
 
-// Offsets is the table of consumer offsets, kept in consumerOffset.json: the next queue offset that a group wants of each queue. Whether topic and
+// Offsets is the table of consumer offsets, kept in consumerOffset.json or a database: the next queue offset that a group wants of each queue. Whether topic and
 // group are known does not matter to it.
 type Offsets struct {
 	saver   *saver
 	shards  [offsetShards]offsetShard
 	saving  sync.Mutex
-	changed atomic.Bool // since the file was read or written
+	changed atomic.Bool // since the table was read or written
 
 	mu struct {
 		sync.Mutex
@@ -56,17 +57,17 @@ type offsetsFile struct {
 	Pulled  map[string]map[int32]int64 `json:"pullOffsetTable"`
 }
 
-// OpenOffsets reads <dir>/consumerOffset.json; without one there are no offsets. Errors: *conffile.FileError.
-func OpenOffsets(dir string, log *slog.Logger) (*Offsets, error) {
+// OpenOffsets reads <dir>/consumerOffset.json, or, with d not nil, the database with what the file has that is newer; without either there are no offsets. Errors: those of
+// OpenTopics.
+func OpenOffsets(dir string, d *Databases, log *slog.Logger) (*Offsets, error) {
 	o := &Offsets{}
-	path := filepath.Join(dir, "consumerOffset.json")
-	o.saver = newSaver(path, o.encode)
-	var f withExtra[offsetsFile]
-	if err := loadLogged(path, &f, func() { f = withExtra[offsetsFile]{} }, log); err != nil {
+	o.saver = saverOf(dir, configdb.Offsets, d, o.file)
+	f, taken, err := load[offsetsFile](dir, configdb.Offsets, d, log)
+	if err != nil {
 		return nil, err
 	}
 	o.mu.version, o.mu.extra = f.known.Version, f.extra
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(filePath(dir, configdb.Offsets)); d == nil && err != nil {
 		o.changed.Store(true) // there is no file, or its backup was taken
 	}
 	for i := range o.shards {
@@ -84,6 +85,9 @@ func OpenOffsets(dir string, log *slog.Logger) (*Offsets, error) {
 		if r, ok := splitOffsetRow(key); ok {
 			o.shard(r).row(r).pulled = queues
 		}
+	}
+	if taken {
+		return o, o.saver.save()
 	}
 	return o, nil
 }
@@ -325,7 +329,7 @@ func (o *Offsets) remove(which func(offsetRow) bool) {
 	o.noteChange()
 }
 
-// Save makes the offsets durable. Where none has changed, the file is.
+// Save makes the offsets durable. Where none has changed, they are.
 func (o *Offsets) Save() error {
 	o.saving.Lock() // so that nobody returns before a write that another has begun
 	defer o.saving.Unlock()
@@ -345,18 +349,22 @@ func (o *Offsets) Save() error {
 // Text is the content of the file as of now, without line breaks: what a replica asks for.
 func (o *Offsets) Text() ([]byte, error) { return plain(o.snapshot()) }
 
-func (o *Offsets) encode() ([]byte, error) {
+// Export writes the table to its file, under the version it has, in whatever form it is kept.
+func (o *Offsets) Export() error { return o.saver.export() }
+
+// file is the table as of now.
+func (o *Offsets) file() (table, extra) {
 	o.mu.Lock()
 	x := o.mu.extra
 	o.mu.Unlock()
-	return encodeFile(o.snapshot(), x)
+	return o.snapshot(), x
 }
 
-func (o *Offsets) snapshot() offsetsFile {
+func (o *Offsets) snapshot() *offsetsFile {
 	o.mu.Lock()
-	f := offsetsFile{Version: o.mu.version}
+	f := &offsetsFile{Version: o.mu.version}
 	o.mu.Unlock()
-	f.Topics, f.Table, f.Pulled = map[string][]string{}, map[string]map[int32]int64{}, map[string]map[int32]int64{}
+	f.Table, f.Pulled = map[string]map[int32]int64{}, map[string]map[int32]int64{}
 	for i := range o.shards {
 		maps.Copy(f.Table, o.shards[i].mu.odd) // not changed after the table was opened
 	}
@@ -364,14 +372,11 @@ func (o *Offsets) snapshot() offsetsFile {
 		key := r.key()
 		if len(q.committed) > 0 {
 			f.Table[key] = maps.Clone(q.committed)
-			f.Topics[r.group] = append(f.Topics[r.group], r.topic)
 		}
 		if len(q.pulled) > 0 {
 			f.Pulled[key] = maps.Clone(q.pulled)
 		}
 	})
-	for _, topics := range f.Topics {
-		slices.Sort(topics)
-	}
+	f.Topics = f.groupTopics()
 	return f
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tandemq/tandemmq/internal/configdb"
 )
 
 // Permission bits of a topic and of a broker.
@@ -133,7 +134,7 @@ func ApplyAttributes(old map[string]string, text string) (map[string]string, err
 	return attributes, nil
 }
 
-// Topics is the table of topics, kept in topics.json.
+// Topics is the table of topics, kept in topics.json or a database.
 type Topics struct {
 	saver    *saver
 	onChange func([]Topic, DataVersion)
@@ -150,6 +151,8 @@ type Topics struct {
 type TopicsOptions struct {
 	// System are the topics that there always are; what the file says of one is kept.
 	System []Topic
+	// Databases keep the table. nil: topics.json does.
+	Databases *Databases
 	// OnChange is called after topics were made or changed and are durable, by the goroutine that changed them. nil: nobody is told.
 	OnChange func(changed []Topic, v DataVersion)
 	// Logger gets a file that was set aside. nil: nothing is logged.
@@ -161,13 +164,13 @@ type topicsFile struct {
 	Table   map[string]Topic `json:"topicConfigTable"`
 }
 
-// OpenTopics reads <dir>/topics.json; without one the table is new. Errors: *conffile.FileError.
+// OpenTopics reads <dir>/topics.json, or the database with what the file has that is newer; without either the table is new. Errors: *conffile.FileError, *rocks.Error, a row that
+// cannot be read.
 func OpenTopics(dir string, o TopicsOptions) (*Topics, error) {
 	t := &Topics{onChange: o.OnChange}
-	path := filepath.Join(dir, "topics.json")
-	t.saver = newSaver(path, t.encode)
-	var f withExtra[topicsFile]
-	if err := loadLogged(path, &f, func() { f = withExtra[topicsFile]{} }, o.Logger); err != nil {
+	t.saver = saverOf(dir, configdb.Topics, o.Databases, t.file)
+	f, changed, err := load[topicsFile](dir, configdb.Topics, o.Databases, o.Logger)
+	if err != nil {
 		return nil, err
 	}
 	t.mu.version, t.mu.extra = f.known.Version, f.extra
@@ -182,17 +185,23 @@ func OpenTopics(dir string, o TopicsOptions) (*Topics, error) {
 			t.mu.byName[c.Name], added = c, true
 		}
 	}
-	if !added {
-		return t, nil
+	if added {
+		t.mu.version = t.mu.version.next(time.Now())
 	}
-	t.mu.version = t.mu.version.next(time.Now())
-	return t, t.saver.save()
+	if added || changed {
+		return t, t.saver.save()
+	}
+	return t, nil
 }
 
-func (t *Topics) encode() ([]byte, error) {
+// Export writes the table to its file, under the version it has, in whatever form it is kept.
+func (t *Topics) Export() error { return t.saver.export() }
+
+// file is the table as of now.
+func (t *Topics) file() (table, extra) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return encodeFile(topicsFile{t.mu.version, t.mu.byName}, t.mu.extra)
+	return &topicsFile{t.mu.version, maps.Clone(t.mu.byName)}, t.mu.extra
 }
 
 // Get returns the topic of that name. Its map is not to be changed.

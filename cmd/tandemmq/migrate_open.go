@@ -208,6 +208,13 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 	}
 	d.FreeBytes = func() (int64, error) { return mmap.FreeBytes(l.Root) }
 	d.OpenReader, d.OpenTarget, d.RemoveTarget = s.openReader, s.openTarget, s.remove
+	d.MoveMetadata = func(to cq.Kind, commit bool) (told, refusals []string, err error) {
+		moves, refusals, err := moveMetadata(c, l, to, commit)
+		for i := range moves {
+			told = append(told, moves[i].String())
+		}
+		return told, refusals, err
+	}
 	d.SetLogicsPosition = func(phyOffset, storeTimestampMs int64) error {
 		return store.UpdateCheckpoint(l.CheckpointPath(), func(cp *store.Checkpoint) {
 			cp.LogicsPhysicalOffset, cp.LogicsMsgTimestampMs = phyOffset, storeTimestampMs

@@ -137,6 +137,9 @@ func printCutover(w io.Writer, what string, r *migrate.CutoverResult, root strin
 			r.Active, thousands(int64(r.Queues)), thousands(r.Units), thousands(r.Backfill.Units), round(r.Elapsed))
 	}
 	printFindings(w, "  kept as they are", &r.Notices)
+	for _, line := range r.Metadata {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
 	fmt.Fprintln(w, "A RocketMQ 5.5.0 broker reads this side with these lines in broker.conf:")
 	for _, l := range r.BrokerConf {
 		fmt.Fprintf(w, "    %s\n", l)

@@ -68,6 +68,28 @@ func Load(path string, v any, reset func()) (found bool, note, err error) {
 	}
 }
 
+// Peek decodes the file into v, or its backup where the file is missing or bad, and changes nothing; found is false when there is neither. reset empties v before the second
+// attempt. The error is about the file, when its backup cannot stand in for it.
+func Peek(path string, v any, reset func()) (found bool, err error) {
+	bad := decode(path, v)
+	if bad == nil {
+		return true, nil
+	}
+	reset()
+	err = decode(path+backupSuffix, v)
+	if err == nil {
+		return true, nil
+	}
+	reset()
+	if errors.Is(bad, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return false, err
+	}
+	return false, bad
+}
+
 func decode(path string, v any) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -97,11 +97,20 @@ func (b *Batch) DeleteRange(f Family, start, end []byte) {
 }
 
 func (b *Batch) row(f Family, plain, other byte, key []byte) {
-	b.count++
+	id := b.offsets
 	if f == Units {
+		id = 0
+	}
+	b.rowOf(id, plain, other, key)
+}
+
+// rowOf begins a row of the family of that number.
+func (b *Batch) rowOf(id uint32, plain, other byte, key []byte) {
+	b.count++
+	if id == 0 {
 		b.rep = append(b.rep, plain)
 	} else {
-		b.rep = binary.AppendUvarint(append(b.rep, other), uint64(b.offsets))
+		b.rep = binary.AppendUvarint(append(b.rep, other), uint64(id))
 	}
 	b.bytes(key)
 }

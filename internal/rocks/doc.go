@@ -12,7 +12,7 @@
 //
 // Every table is written with format version 5: RocketMQ 5.5.0 carries RocksDB 8.4.4, which refuses 6 and later.
 //
-// The write-ahead log is off. What was written is durable after [DB.Flush]; both families are flushed as one (atomic flush),
+// The write-ahead log is off, but for [DB.WriteNamed]. What was written is durable after [DB.Flush]; both families are flushed as one (atomic flush),
 // so a crash never separates units from the rows that count them.
 //
 // RocksDB guards nothing against use after close. A DB therefore takes a shared lock before each call and Close takes it

@@ -28,7 +28,7 @@ func (e *Error) Error() string {
 	if e.Err != nil {
 		s += e.Err.Error()
 	}
-	if e.Op == opOpen && e.Err == nil && !e.Locked() {
+	if e.Op == opOpen && e.Err == nil && !e.Locked() && e.families.view() {
 		what := "consume queues"
 		if e.families == IndexFamilies {
 			what = "message index"

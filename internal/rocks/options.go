@@ -53,15 +53,31 @@ type FamilySet string
 const (
 	QueueFamilies FamilySet = ""      // "offset": consume queues
 	IndexFamilies FamilySet = "index" // "timer" and "trans": the message index, and what RocketMQ keeps beside it (rocksdbstore)
+
+	// TableFamilies: "kvDataVersion", of a broker's topics, or of its consumer offsets.
+	TableFamilies FamilySet = "table"
+	// GroupFamilies: the same and "forbidden", of its consumer groups.
+	GroupFamilies FamilySet = "groups"
+	// ConfigFamilies: all of these tables in one database.
+	ConfigFamilies FamilySet = "config"
 )
 
-// names lists the families beside "default".
-func (s FamilySet) names() []string {
-	if s == IndexFamilies {
-		return []string{"timer", "trans"}
-	}
-	return []string{"offset"}
+// familyNames are the families beside "default". Source: databases written by 5.5.0.
+var familyNames = map[FamilySet][]string{
+	QueueFamilies: {"offset"},
+	IndexFamilies: {"timer", "trans"},
+	TableFamilies: {"kvDataVersion"},
+	GroupFamilies: {"kvDataVersion", "forbidden"},
+	ConfigFamilies: {
+		"topic", "topicVersion", "subscriptionGroup", "subscriptionGroupVersion", "forbidden", "consumerOffset", "consumerOffsetVersion",
+	},
 }
+
+// names lists the families beside "default".
+func (s FamilySet) names() []string { return familyNames[s] }
+
+// view tells whether what the families hold is made of the CommitLog, and can be made of it again.
+func (s FamilySet) view() bool { return s == QueueFamilies || s == IndexFamilies }
 
 // Options of a database. Take DefaultOptions or MigrationOptions and change what is needed: except where a field says so,
 // zero is passed on to RocksDB as it is. RocketMQ's value is given where it differs from the default here.
@@ -257,6 +273,18 @@ func MigrationOptions() Options {
 	return o
 }
 
+// ConfigOptions returns the options of a small database of a broker's configuration: little memory, and tables in levels, as RocketMQ has them.
+func ConfigOptions(f FamilySet) Options {
+	o := DefaultOptions()
+	o.Families = f
+	o.MaxSubcompactions, o.RateLimitBytesPerSec, o.CompactionReadaheadBytes, o.StatsDumpPeriod = 1, 0, 0, 0
+	o.Offsets.InplaceUpdate = false // rows are scanned beside a writer
+	o.Offsets.WriteBufferBytes, o.Offsets.WriteBuffers = 8*mib, 2
+	o.Offsets.BlockCacheBytes, o.Offsets.CacheIndex = 4*mib, true
+	o.Units = o.Offsets
+	return o
+}
+
 // Validate reports every fault at once.
 func (o Options) Validate() error {
 	var faults []error
@@ -265,7 +293,7 @@ func (o Options) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	add(o.Families != QueueFamilies && o.Families != IndexFamilies, "unknown set of families %q", o.Families)
+	add(familyNames[o.Families] == nil, "unknown set of families %q", o.Families)
 	add(o.MaxOpenFiles < -1, "max open files %d is less than -1", o.MaxOpenFiles)
 	add(o.MaxBackgroundJobs < 1, "max background jobs %d is less than 1", o.MaxBackgroundJobs)
 	add(o.MaxSubcompactions < 1, "max subcompactions %d is less than 1", o.MaxSubcompactions)

@@ -12,7 +12,7 @@ import (
 // Rows of the databases in which 5.5.0 keeps offsets.
 //
 //	place           family                 key                    value
-//	rocksdb         default                topic@group            {"offsetTable":{queueId:offset}}
+//	rocksdb         default                topic@group            {"offsetTable":{"queueId":offset}}
 //	                kvDataVersion          kvDataVersionKey       {"counter":..,"stateVersion":..,"timestamp":..}
 //	rocksdb-single  consumerOffset         as above               as above
 //	                consumerOffsetVersion  as above               as above

@@ -16,20 +16,26 @@ import (
 	"github.com/tandemq/tandemmq/tests/interop/java"
 )
 
-// javaOffsets lets a broker load the offsets of a store, and returns them by "topic@group queue", with the version counter.
-func javaOffsets(t *testing.T, dir string, words ...string) (offsets map[string]int64, counter int64) {
+// javaTables lets a broker load topics, groups and offsets of a store, and returns what it printed.
+func javaTables(t *testing.T, dir string, words ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), javaLimit)
 	defer cancel()
 	classPath, err := java.BuildBroker(ctx)
 	require.NoError(t, err)
 	var out, errs bytes.Buffer
-	cmd := java.Command(ctx, classPath, t.TempDir(), jvm("512m"), "OffsetCheck", append([]string{dir}, words...)...)
+	cmd := java.Command(ctx, classPath, t.TempDir(), jvm("512m"), "ConfigCheck", append([]string{dir}, words...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	require.NoError(t, cmd.Run(), "%s", lastBytes(&errs, 4000))
 	require.Contains(t, out.String(), "loaded true\n")
+	return out.String()
+}
+
+// javaOffsets returns the offsets by "topic@group queue", with the version counter.
+func javaOffsets(t *testing.T, dir string, words ...string) (offsets map[string]int64, counter int64) {
+	t.Helper()
 	offsets = map[string]int64{}
-	for line := range strings.Lines(out.String()) {
+	for line := range strings.Lines(javaTables(t, dir, words...)) {
 		var row string
 		var queue, offset int64
 		if n, _ := fmt.Sscanf(line, "offset %s %d %d", &row, &queue, &offset); n == 3 {
