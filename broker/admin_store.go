@@ -191,13 +191,29 @@ func checkResult(r store.SidesReport, err error) checkAnswer {
 	case errors.Is(err, store.ErrNotCombined):
 		return checkAnswer{"not possible: " + err.Error(), checkFailed}
 	case errors.Is(err, store.ErrRebuilding):
-		return checkAnswer{err.Error(), checkRunning}
+		return checkAnswer{err.Error() + topicsText(&r), checkRunning}
 	case err != nil:
 		return checkAnswer{fmt.Sprintf("%v (%s)", err, compared), checkFailed}
 	case r.Different > 0:
-		return checkAnswer{fmt.Sprintf("%d queues differ (%s): %s", r.Different, compared, strings.Join(r.Differences, "; ")), checkDiffers}
+		return checkAnswer{fmt.Sprintf("%d queues differ (%s)%s; %s", r.Different, compared, topicsText(&r), strings.Join(r.Differences, "; ")), checkDiffers}
 	}
 	return checkAnswer{"equal: " + compared, checkOK}
+}
+
+// topicsText lists what is to be told by topic, with a semicolon before each.
+func topicsText(r *store.SidesReport) string {
+	var b strings.Builder
+	for _, t := range r.Topics {
+		if t.Different > 0 {
+			fmt.Fprintf(&b, "; topic %s: %d of %d queues differ", t.Topic, t.Different, t.Queues)
+		} else {
+			fmt.Fprintf(&b, "; topic %s: %d units of %d queues are on one side alone", t.Topic, t.Lacking, t.Queues)
+		}
+	}
+	if r.MoreTopics > 0 {
+		fmt.Fprintf(&b, "; and %d topics more", r.MoreTopics)
+	}
+	return b.String()
 }
 
 // haStatus serves GET_BROKER_HA_STATUS: a master without replicas.

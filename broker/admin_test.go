@@ -510,7 +510,18 @@ func TestT45Config(t *testing.T) {
 	require.Contains(t, get(), "\ndataReadAheadEnable=false\n")
 	require.Equal(t, remoting.NoPermission, sendV2(t, b, client, "TBW102", []byte("x"), "").Code)
 	require.Equal(t, 3, int(b.changes)+1)
-	require.Contains(t, ok(t, b, client, remoting.GetBrokerConfig, "").Ext.Get("version"), `"counter":2`)
+
+	// Issue 8: options of the store are in force too, and those that take a restart are named.
+	ok(t, b, client, remoting.UpdateBrokerConfig, "fileReservedTime=5\nmaxMessageSize=100\nflushIntervalCommitLog=50\nbrokerPermission=6")
+	require.Contains(t, get(), "\nfileReservedTime=5\n")
+	require.Equal(t, 5, b.store.Options().FileReservedTime)
+	resp = sendV2(t, b, client, "TBW102", make([]byte, 101), "")
+	require.Equal(t, remoting.MessageIllegal, resp.Code, resp.Remark)
+	resp = call(t, b, client, remoting.UpdateBrokerConfig, []byte("fileReservedTime=6\nenableLmq=true"))
+	require.Equal(t, remoting.SystemError, resp.Code)
+	require.Contains(t, resp.Remark, "enableLmq takes a restart of the broker")
+	require.Equal(t, 5, b.store.Options().FileReservedTime, "nothing was changed")
+	require.Contains(t, ok(t, b, client, remoting.GetBrokerConfig, "").Ext.Get("version"), `"counter":3`)
 }
 
 // Changed properties stand in the broker.conf when the answer goes, beside what somebody wrote there.
@@ -609,9 +620,10 @@ func TestT46CheckRocksDB(t *testing.T) {
 	stored(t, b, "T", 1, 4)
 	require.Eventually(t, func() bool { check(b); return a.Status != checkRunning }, 30*time.Second, time.Millisecond)
 	require.Equal(t, checkAnswer{"equal: 1 queues and 5 units compared, 0 light queues that one side has alone left out", checkOK}, a)
-	require.Equal(t, checkAnswer{"1 queues differ (2 queues and 9 units compared, 0 light queues that one side has alone left out): x", checkDiffers},
-		checkResult(store.SidesReport{Queues: 2, Units: 9, Different: 1, Differences: []string{"x"}}, nil))
-	require.Equal(t, checkRunning, checkResult(store.SidesReport{}, store.ErrRebuilding).Status)
+	require.Equal(t, checkAnswer{"1 queues differ (2 queues and 9 units compared, 0 light queues that one side has alone left out); topic T: 1 of 2 queues differ; x", checkDiffers},
+		checkResult(store.SidesReport{Queues: 2, Units: 9, Different: 1, Differences: []string{"x"}, Topics: []store.TopicSides{{Topic: "T", Queues: 2, Different: 1}}}, nil))
+	require.Equal(t, checkAnswer{store.ErrRebuilding.Error() + "; topic T: 7 units of 2 queues are on one side alone; and 3 topics more", checkRunning},
+		checkResult(store.SidesReport{Topics: []store.TopicSides{{Topic: "T", Queues: 2, Lacking: 7}}, MoreTopics: 3}, store.ErrRebuilding))
 	ok(t, b, client, remoting.UpdateBrokerConfig, "combineCQPreferCQType=defaultRocksDB")
 	require.Contains(t, string(ok(t, b, client, remoting.GetBrokerConfig, "").Body), "\ncombineCQPreferCQType=defaultRocksDB\n")
 }

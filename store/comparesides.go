@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/combine"
@@ -44,14 +45,38 @@ type SidesReport struct {
 	Different   int      // queues in which a difference was found
 	Alone       int      // light queues that one side has alone, as it should: not compared
 	Differences []string // the first ones, each with its queue
+	// Topics are those in which something differs, or, while a side is being built, those of which it lacks something; the first ones, by name.
+	Topics []TopicSides
+	// MoreTopics is how many there are beside.
+	MoreTopics int
 }
 
-// maxSideDifferences bounds the list in a SidesReport.
+// TopicSides says how the two sides of the queues of a topic compare.
+type TopicSides struct {
+	Topic     string
+	Queues    int   // that were looked at
+	Different int   // queues in which a difference was found; 0 while a side is being built
+	Lacking   int64 // units that the one side has and the other has not yet, by the bounds of the queues; only while a side is being built
+}
+
+// maxSideDifferences bounds each list in a SidesReport.
 const maxSideDifferences = 20
+
+// note adds a topic, if there is something to tell of it.
+func (r *SidesReport) note(t TopicSides) {
+	switch {
+	case t.Different == 0 && t.Lacking == 0:
+	case len(r.Topics) == maxSideDifferences:
+		r.MoreTopics++
+	default:
+		r.Topics = append(r.Topics, t)
+	}
+}
 
 // CompareSides compares bounds and units of the queues of a topic, or of all (""), in files and in RocksDB, while the store goes on. It writes nothing.
 //
-// Errors: ErrNotCombined; ErrRebuilding, with the reason, while a side lacks something that is being built; those of a side that cannot be read; ctx. The report then has what was found before.
+// Errors: ErrNotCombined; ErrRebuilding, with the reason, while a side lacks something that is being built: the report then says by topic how much; those of a side that cannot be read; ctx. The
+// report then has what was found before.
 func (s *Store) CompareSides(ctx context.Context, topic string) (r SidesReport, err error) {
 	keys, err := s.Queues()
 	switch {
@@ -60,12 +85,19 @@ func (s *Store) CompareSides(ctx context.Context, topic string) (r SidesReport, 
 	case s.views == nil || s.views.sides == nil:
 		return r, ErrNotCombined
 	}
+	if topic != "" {
+		keys = slices.DeleteFunc(keys, func(k cq.Key) bool { return k.Topic != topic })
+	}
 	if err := s.views.sides.lacking(); err != nil {
+		s.views.sides.report(&r, keys)
 		return r, fmt.Errorf("%w: %w", ErrRebuilding, err)
 	}
-	for _, k := range keys {
-		if topic != "" && k.Topic != topic {
-			continue
+	t := TopicSides{}
+	defer func() { r.note(t) }()
+	for _, k := range keys { // sorted
+		if k.Topic != t.Topic {
+			r.note(t)
+			t = TopicSides{Topic: k.Topic}
 		}
 		v, err := s.views.sides.store.Verify(ctx, k, combine.Units)
 		if err != nil {
@@ -76,9 +108,11 @@ func (s *Store) CompareSides(ctx context.Context, topic string) (r SidesReport, 
 			continue
 		}
 		r.Queues++
+		t.Queues++
 		r.Units += v.Compared
 		if !v.OK() {
 			r.Different++
+			t.Different++
 		}
 		for _, d := range v.Differences {
 			if len(r.Differences) < maxSideDifferences {
@@ -87,4 +121,31 @@ func (s *Store) CompareSides(ctx context.Context, topic string) (r SidesReport, 
 		}
 	}
 	return r, nil
+}
+
+// report says, by topic, how much of its queues only one side has.
+func (d *sides) report(r *SidesReport, keys []cq.Key) {
+	t := TopicSides{}
+	for _, k := range keys {
+		if k.Topic != t.Topic {
+			r.note(t)
+			t = TopicSides{Topic: k.Topic}
+		}
+		if len(d.responsible(k)) < len(combinedKinds) {
+			r.Alone++
+			continue
+		}
+		t.Queues++
+		r.Queues++
+		var units [len(combinedKinds)]int64
+		for i, kind := range combinedKinds {
+			if q, ok := d.side(kind).Queue(k); ok {
+				if b, err := q.Bounds(); err == nil { // one that cannot be read is one that is built again
+					units[i] = b.Max - b.Min
+				}
+			}
+		}
+		t.Lacking += max(units[0], units[1]) - min(units[0], units[1])
+	}
+	r.note(t)
 }
