@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/internal/configdb"
 )
 
 func TestJavaDatabases(t *testing.T) {
@@ -86,4 +88,22 @@ func TestPlanForV2IsRefused(t *testing.T) {
 	_, err := p.Apply(testNow)
 	require.ErrorContains(t, err, "configManagerVersion=v2")
 	require.NoFileExists(t, JSON.path(l))
+}
+
+// A database in which no offset ever was, as a migration leaves one where there were none, is not taken for the broker's place beside a file.
+func TestAnEmptyDatabaseIsNoPlace(t *testing.T) {
+	l := sampleStore(t)
+	db, err := configdb.Open(filepath.Dir(JSON.path(l)), configdb.Separate)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	write(t, JSON.path(l), `{"offsetTable":{"T@g":{0:15}}}`)
+	sources := find(t, l)
+	require.Len(t, sources, 2)
+	s, err := Choose(l, sources, "")
+	require.NoError(t, err)
+	require.Equal(t, JSON, s.Place)
+	require.NoError(t, os.RemoveAll(Rocks.path(l)))
+	require.NoError(t, os.CopyFS(Rocks.path(l), os.DirFS(Rocks.path(javaRoot(t, "v1")))))
+	_, err = Choose(l, find(t, l), "")
+	require.ErrorContains(t, err, "in several places")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -86,18 +87,22 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("consumer offsets are in several places (%v), and the broker uses one of them: say which", e.Places)
 }
 
-// Choose returns the source of that place; "" stands for the only one. A place where nothing lies is a source without
+// Choose returns the source of that place; "" stands for the only one, beside databases that never held an offset. A place where nothing lies is a source without
 // offsets, whose Err says so.
 func Choose(l store.Layout, sources []*Source, p Place) (*Source, error) {
 	if p == "" {
-		switch len(sources) {
+		some := sources
+		if len(some) > 1 { // a database that never held offsets is not what a broker uses while there are offsets elsewhere
+			some = slices.DeleteFunc(slices.Clone(sources), (*Source).unused)
+		}
+		switch len(some) {
 		case 0:
 			p = JSON
 		case 1:
-			return sources[0], nil
+			return some[0], nil
 		default:
 			e := &AmbiguousError{}
-			for _, s := range sources {
+			for _, s := range some {
 				e.Places = append(e.Places, s.Place)
 			}
 			return nil, e
@@ -109,6 +114,11 @@ func Choose(l store.Layout, sources []*Source, p Place) (*Source, error) {
 		}
 	}
 	return &Source{Place: p, Path: p.path(l), Err: &FileError{Path: p.path(l), Text: "there is none"}}, nil
+}
+
+// unused tells that the place is a database without offsets and without a version.
+func (s *Source) unused() bool {
+	return !s.Place.inFile() && s.Err == nil && len(s.Offsets) == 0 && s.Version == nil
 }
 
 // planner is the making of one plan.
