@@ -281,7 +281,7 @@ func (f *flusher) await(target int64, timeout time.Duration) error {
 // AwaitFlushFunc has done called once with what AwaitFlush would return: before it returns, where that is known, and otherwise by whoever has synced, one behind the other in the order of the
 // calls of AwaitFlushFunc. done must not wait, nor call the Writer: the next sync waits for it.
 func (w *Writer) AwaitFlushFunc(r *Reservation, done func(error)) {
-	w.flusher.awaitFunc(r.end, w.o.SyncFlushTimeout, done)
+	w.flusher.awaitFunc(r.end, w.pace.Load().SyncFlushTimeout, done)
 }
 
 func (f *flusher) awaitFunc(target int64, timeout time.Duration, done func(error)) {

@@ -3,9 +3,9 @@ package main
 import "github.com/tandemq/tandemmq/bench/report"
 
 // The limits. Java is RocketMQ's broker, echo the server that answers alone.
-func ratios() []report.Ratio {
+func ratios() []report.Ratio[report.Repetition] {
 	fig := report.Fig
-	return []report.Ratio{
+	return []report.Ratio[report.Repetition]{
 		report.AtLeast("send_of_java", 2, report.Of(fig("send-ours", "perSecond"), fig("send-java", "perSecond"))),
 		report.AtLeast("send_of_echo", 0.7, report.Of(fig("send-ours", "perSecond"), fig("send-echo", "perSecond"))),
 		report.AtMost("send_p99_of_java", 0.5, report.Of(fig("send-ours", "p99Micros"), fig("send-java", "p99Micros"))),

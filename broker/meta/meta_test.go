@@ -76,7 +76,7 @@ func TestT61OffsetFiles(t *testing.T) {
 func TestT60OffsetsThatStayAreNotWritten(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "consumerOffset.json", javaOffsets)
-	o, err := OpenOffsets(dir, nil)
+	o, err := OpenOffsets(dir, nil, nil)
 	require.NoError(t, err)
 	o.Commit("g", "T", 0, 12)
 	require.NoError(t, o.Save())

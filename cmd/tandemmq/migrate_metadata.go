@@ -61,11 +61,11 @@ func runMetadata(c *cli.Context) (err error) {
 	if err := l.CheckRoot(); err != nil {
 		return err
 	}
-	step := "plan" // a lock that others may have too
+	takeLock := store.LockShared
 	if c.Bool("yes") {
-		step = "metadata"
+		takeLock = store.LockExclusive
 	}
-	lock, err := lockFor(step, l.Root)
+	lock, err := takeLock(l.Root)
 	if err != nil {
 		return err
 	}
