@@ -290,6 +290,7 @@ func starts(ctx context.Context, j *job) error {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	one := func(end func(v *server) error) (float64, error) {
+		j.b.sync() // a start does not wait for what others have written
 		began := time.Now()
 		v, err := j.b.start[ours](ctx, dir)
 		if err != nil {

@@ -13,6 +13,6 @@
 //	disruptions what happens meanwhile, at parts of the time: kill -9 and a new start of the broker. What is to happen beside that is one more of them (disruption)
 //	retention   log files that all groups have consumed are removed, and queues and index behind them
 //
-// All disruptions are in the first half; in the second one the broker's memory (RssAnon), goroutines, mappings and descriptors are looked at, and the slope over them is what grows. In the end
+// All disruptions are in the first quarter; in the second half the broker's memory (RssAnon), goroutines, mappings and descriptors are looked at, and the slope over them is what grows. In the end
 // every group must have consumed every message, and the store, closed in order, must pass store check --deep.
 package soak

@@ -26,11 +26,11 @@ import (
 const (
 	durationEnv     = "SOAK"
 	defaultDuration = 20 * time.Second
-	measureFrom     = 5 * time.Minute
+	measureFrom     = 10 * time.Minute
 	mostLooks       = 40               // in the second half
 	drainTime       = 2 * time.Minute  // until all is consumed in the end
 	retainStep      = time.Second      // between two removals of old log files
-	killStep        = 45 * time.Second // between two kills
+	killStep        = 30 * time.Second // between two kills
 	leastKills      = 2
 	logFileBytes    = 2 << 20
 	// growthMiB is the limit of memory, a minute; countGrowth that of goroutines, mappings and descriptors: a leak of one each minute would be more.
@@ -88,11 +88,11 @@ func killed(s *soak) error {
 	return s.start()
 }
 
-// kills are spread over the first half.
+// kills are spread over the first quarter: the second one is for caches to fill, and for RocksDB's allocator to come to rest, which takes minutes.
 func kills(d time.Duration) (list []disruption) {
-	n := max(leastKills, int(d/2/killStep))
+	n := max(leastKills, int(d/4/killStep))
 	for i := range n {
-		list = append(list, disruption{"kill -9", 0.45 * float64(i+1) / float64(n), killed})
+		list = append(list, disruption{"kill -9", 0.25 * float64(i+1) / float64(n), killed})
 	}
 	return list
 }
