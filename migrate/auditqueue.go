@@ -74,16 +74,20 @@ type look struct {
 
 // meet holds a record that has a slot against what each side has there.
 func (a *audit) meet(q *auditQueue, r *message.Record, slot int64) error {
+	want := unitOf(r)
+	if a.plain(q, want, slot) {
+		return nil
+	}
 	var looks [2]look
 	count := [thereOld + 1]int{}
 	for i := range a.sides {
 		var err error
-		if looks[i], err = a.look(q, i, r, slot); err != nil {
+		if looks[i], err = a.look(q, i, r, want, slot); err != nil {
 			return err
 		}
 		count[looks[i].is]++
 	}
-	want, placed := unitOf(r), count[thereRight]+count[thereHidden]
+	placed := count[thereRight] + count[thereHidden]
 	switch {
 	case count[thereTaken] > 0 && count[thereRight] > 0:
 		return a.twice(q, slot, want, looks)
@@ -99,7 +103,7 @@ func (a *audit) meet(q *auditQueue, r *message.Record, slot int64) error {
 	for i := range a.sides {
 		l := &looks[i]
 		if l.is == thereWrong && placed == 1 && q.apart == 0 { // as the other side has it
-			if err := a.beside(&q.sides[i], r, l, looks[1-i].at); err != nil {
+			if err := a.beside(&q.sides[i], r, want, l, looks[1-i].at); err != nil {
 				return err
 			}
 		}
@@ -115,8 +119,27 @@ func (a *audit) meet(q *auditQueue, r *message.Record, slot int64) error {
 	return nil
 }
 
+// plain tells whether a record is the next one of its queue and each side has it, in what was read ahead: so it is with nearly all.
+func (a *audit) plain(q *auditQueue, want cq.Unit, slot int64) bool {
+	for i := range a.sides {
+		s := &q.sides[i]
+		j := slot - s.from
+		if slot != s.met || s.shift != 0 || slot < s.bounds.Min || j < 0 || j >= int64(len(s.buf)) {
+			return false
+		}
+		u := &s.buf[j]
+		if !want.SameRecord(*u) || u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != want.StoreTimestampMs {
+			return false
+		}
+	}
+	for i := range a.sides {
+		q.sides[i].hold(slot, want.PhyOffset)
+	}
+	return true
+}
+
 // beside looks for a record in the slot in which the other side has it, beside the one that it names.
-func (a *audit) beside(s *auditSide, r *message.Record, l *look, at int64) (err error) {
+func (a *audit) beside(s *auditSide, r *message.Record, want cq.Unit, l *look, at int64) (err error) {
 	if at == l.at {
 		return nil
 	}
@@ -125,7 +148,7 @@ func (a *audit) beside(s *auditSide, r *message.Record, l *look, at int64) (err 
 		return err
 	}
 	if l.code = CodeWrongPosition; l.u.PhyOffset == r.PhyOffset {
-		if l.code = unlike(r, l.u); l.code == "" {
+		if l.code = unlike(r, want, l.u); l.code == "" {
 			l.is = thereRight
 		}
 	}
@@ -240,7 +263,7 @@ func (a *audit) exempt(q *auditQueue, side int) bool {
 	return q.key.IsLMQ() && len(a.sides) == 2 && a.sides[side].Kind() == cq.KindFile && q.sides[1-side].q != nil
 }
 
-func (a *audit) look(q *auditQueue, side int, r *message.Record, slot int64) (l look, err error) {
+func (a *audit) look(q *auditQueue, side int, r *message.Record, want cq.Unit, slot int64) (l look, err error) {
 	s := &q.sides[side]
 	l = look{is: thereWrong, at: slot - s.shift}
 	if s.q == nil {
@@ -264,11 +287,11 @@ func (a *audit) look(q *auditQueue, side int, r *message.Record, slot int64) (l 
 			if !l.has {
 				return a.lookEmpty(q, side, r, l)
 			}
-			return a.lookOther(q, side, r, l, slot)
+			return a.lookOther(q, side, r, want, l, slot)
 		}
 		s.shift, l.at, l.u, l.has = slot-next, next, u, true
 	}
-	if l.code = unlike(r, l.u); l.code != "" {
+	if l.code = unlike(r, want, l.u); l.code != "" {
 		return l, nil
 	}
 	if l.is = thereRight; l.at < s.bounds.Min && s.bad == nil {
@@ -279,14 +302,14 @@ func (a *audit) look(q *auditQueue, side int, r *message.Record, slot int64) (l 
 	return l, nil
 }
 
-// unlike compares a unit with the record it points to and names what differs, "" when nothing does.
-func unlike(r *message.Record, u cq.Unit) Code {
+// unlike compares a unit with what the record that it points to owes and names what differs, "" when nothing does.
+func unlike(r *message.Record, want, u cq.Unit) Code {
 	switch {
-	case u.Size != r.TotalSize:
+	case u.Size != want.Size:
 		return CodeWrongSize
-	case u.TagsCode != r.TagsCode(defaultLevels) && !cq.IsExtAddress(u.TagsCode) && string(r.Topic) != message.TopicSchedule:
+	case u.TagsCode != want.TagsCode && !cq.IsExtAddress(u.TagsCode) && string(r.Topic) != message.TopicSchedule:
 		return CodeWrongTags // of a delayed message it is a time that the broker's own levels made
-	case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != r.StoreTimestampMs:
+	case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != want.StoreTimestampMs:
 		return CodeWrongTime
 	}
 	return ""
@@ -350,7 +373,7 @@ func (a *audit) proveEnds(q *auditQueue, s *auditSide) (*provenEnds, error) {
 }
 
 // lookOther judges a slot that holds another unit than the record's.
-func (a *audit) lookOther(q *auditQueue, side int, r *message.Record, l look, slot int64) (look, error) {
+func (a *audit) lookOther(q *auditQueue, side int, r *message.Record, want cq.Unit, l look, slot int64) (look, error) {
 	s := &q.sides[side]
 	if l.at < s.met && s.lastSlot >= l.at {
 		l.is = thereTaken // by a record that came before
@@ -370,7 +393,7 @@ func (a *audit) lookOther(q *auditQueue, side int, r *message.Record, l look, sl
 			l.is = thereOld
 			return l, err
 		}
-		at, err := a.behind(q, s, r, l.at)
+		at, err := a.behind(q, s, r, want, l.at)
 		if err != nil {
 			return l, err
 		}
@@ -418,7 +441,7 @@ func (a *audit) skipped(q *auditQueue, s *auditSide, r *message.Record) (bool, e
 }
 
 // behind returns the slot in which a record stands behind units that do not belong, in a queue that has more units than records from there to its end; -1 for none.
-func (a *audit) behind(q *auditQueue, s *auditSide, r *message.Record, at int64) (int64, error) {
+func (a *audit) behind(q *auditQueue, s *auditSide, r *message.Record, want cq.Unit, at int64) (int64, error) {
 	end := s.bounds.Max - 1
 	last, ok, err := a.peek(s, end)
 	if err != nil || !ok {
@@ -433,7 +456,7 @@ func (a *audit) behind(q *auditQueue, s *auditSide, r *message.Record, at int64)
 		if err != nil {
 			return -1, err
 		}
-		if ok && u.PhyOffset == r.PhyOffset && unlike(r, u) == "" {
+		if ok && u.PhyOffset == r.PhyOffset && unlike(r, want, u) == "" {
 			return next, nil
 		}
 	}

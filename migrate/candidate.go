@@ -31,8 +31,9 @@ func judge(log *commitlog.Log, rec *message.Record, k cq.Key, slot, logEnd int64
 		if err != nil {
 			return Finding{}, err
 		}
-		if claimed, belongs := claims(rec, k); belongs && claimed == slot && rec.OwesUnit() && unlike(rec, s.unit[0]) == "" {
-			right[i], want = true, unitOf(rec)
+		owed := unitOf(rec)
+		if claimed, belongs := claims(rec, k); belongs && claimed == slot && rec.OwesUnit() && unlike(rec, owed, s.unit[0]) == "" {
+			right[i], want = true, owed
 		}
 		release()
 	}
