@@ -146,6 +146,7 @@ type checker struct {
 	queues   []*checkedQueue // sorted
 	table    map[cq.Key]*checkedQueue
 	hasLight bool
+	owed     owedQueues
 	batch    map[string]bool // topics of batch queues
 	topics   map[string]bool // of the topic table; nil: not known
 

@@ -133,6 +133,8 @@ func (c *checker) absent(topic []byte, id int32, slot int64, r *message.Record) 
 	name := string(topic)
 	f := c.recordFinding(CheckMissingQueue, cq.Key{Topic: name, QueueID: id}, slot, r)
 	switch {
+	case c.owed.whole(cq.Key{Topic: name, QueueID: id}):
+		f.Text = fmt.Sprintf("the record at %d, slot %d, belongs to it, and the queue has lost all its units: a rebuild of it has not ended", r.PhyOffset, slot)
 	case light && !own && !c.hasLight:
 		f.Code, f.Severity = CheckLightOff, CheckNotice
 		f.Text = fmt.Sprintf("the record at %d names it, and the store has no light queue at all: dispatch to them was off", r.PhyOffset)

@@ -27,6 +27,9 @@ func (c *checker) state() error {
 	if err := c.readCheckpoint(); err != nil {
 		return err
 	}
+	if err := c.readOwed(); err != nil {
+		return err
+	}
 	names, known, err := c.layout.Topics()
 	if err != nil {
 		c.found.add(placeFinding(CheckWarning, CheckTopicsUnreadable, checkSideState, c.layout.TopicsPath(), "%v", err))

@@ -73,7 +73,7 @@ type RebuiltView struct {
 //
 // A queue of which the log has no record any more stays as it is in RocksDB, and comes back as an empty queue that goes on at its max in files.
 //
-// Errors: *InUseError; *NoSideError; *DamageError when the log is damaged, *UnknownQueueError when neither queues nor log know what was asked for, both before anything is changed; an unfinished rebuild of something else; what could not be read or written.
+// Errors: *InUseError; *NoSideError; *DamageError when the log is damaged, *UnknownQueueError when neither queues nor log know what was asked for; damage of a RocksDB of which single queues were asked for, which takes no units: these before anything is changed; an unfinished rebuild of something else; what could not be read or written.
 func Rebuild(ctx context.Context, root string, o RebuildOptions) (rep *RebuildReport, err error) {
 	r := &rebuilding{o: o, layout: NewLayout(root), begin: time.Now()}
 	if err := r.layout.CheckRoot(); err != nil {
@@ -241,6 +241,9 @@ func (r *rebuilding) run(ctx context.Context) (err error) {
 	}
 	if !r.job.Moved {
 		if err := r.known(ctx); err != nil {
+			return err
+		}
+		if err := r.canReplaceRows(ctx); err != nil {
 			return err
 		}
 		r.rec.noteDefaults(r.wantsQueues(), r.job.Index)
