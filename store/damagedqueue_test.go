@@ -78,20 +78,38 @@ func TestRecoverSetsRemnantsOfRocksDBAside(t *testing.T) {
 // A file queue that is damaged while the store serves is built again: reads are refused by name, or answered from the other side, until it is whole.
 func TestFileQueueDamagedWhileServing(t *testing.T) {
 	needRocksDB(t)
-	harmFiles := func(t *testing.T, l Layout) {
-		f, err := os.OpenFile(filepath.Join(l.ConsumeQueueDir(), "T", "1", mappedfile.Name(1000)), os.O_RDWR, 0)
-		require.NoError(t, err)
-		_, err = f.WriteAt([]byte{0xff}, 408) // a negative size
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
+	harms := map[string]func(t *testing.T, path string){
+		"an impossible unit": func(t *testing.T, path string) {
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt([]byte{0xff}, 408) // a negative size
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		},
+		"a file that is cut": func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) },
 	}
-	both := combineOptions()
-	for name, o := range map[string]Options{"alone": viewOptions(StoreTypeFile), "beside RocksDB": both} {
+	type harmed struct {
+		o    Options
+		harm func(t *testing.T, path string)
+		read bool
+	}
+	cases := map[string]harmed{}
+	for name, harm := range harms {
+		for _, read := range []bool{false, true} {
+			cases[fmt.Sprintf("%s, alone, read before=%v", name, read)] = harmed{viewOptions(StoreTypeFile), harm, read}
+			cases[fmt.Sprintf("%s, beside RocksDB, read before=%v", name, read)] = harmed{combineOptions(), harm, read}
+		}
+	}
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
+			o := c.o
 			root := filledStore(t, o, 1500)
 			s := openStore(t, root, o)
 			require.NoError(t, s.awaitViews(t.Context()))
-			harmFiles(t, NewLayout(root))
+			if c.read { // its files are mapped, and touching what was cut off faults
+				require.Len(t, readAll(t, s, "T", 1), 1500)
+			}
+			c.harm(t, filepath.Join(NewLayout(root).ConsumeQueueDir(), "T", "1", mappedfile.Name(1000)))
 			refused := 0
 			for _, k := range []cq.Key{{Topic: "T"}, {Topic: "T", QueueID: 1}, {Topic: "%LMQ%a"}, {Topic: "%LMQ%b0"}, {Topic: "%LMQ%b1"}} {
 				end := s.NextOffset(k.Topic, k.QueueID)

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
 // A reader may meet a slot inside a queue that has no unit, or an impossible one: pages that a loss of power kept from the disk, or a disk that forgets. The ends of a queue do
@@ -50,6 +52,9 @@ func (v *views) hole(k cq.Key, slot int64, why error) (again bool, err error) {
 	}
 	if v.s.o.QueueDamagePolicy == QueueDamageRefuse {
 		return false, why
+	}
+	if errors.Is(why, mmap.ErrFault) || errors.Is(why, mmap.ErrShort) { // no unit can be put there
+		why = fmt.Errorf("%w: %w", errDamaged, why)
 	}
 	if v.view.breakHole(k, slot, why) {
 		return false, ErrRebuilding

@@ -277,7 +277,7 @@ func (q *queue) bytesLocked(slot int64) (raw [unitBytes]byte, at int64, err erro
 	}
 	b, err := f.Hold()
 	if err != nil {
-		return raw, 0, fmt.Errorf("read queue %s at slot %d: %w", q.key, slot, err)
+		return raw, 0, fmt.Errorf("read queue %s at slot %d: %w", q.key, slot, unreadable(f.Path(), err))
 	}
 	defer f.Release()
 	at = slot*unitBytes - f.From()
@@ -285,7 +285,7 @@ func (q *queue) bytesLocked(slot int64) (raw [unitBytes]byte, at int64, err erro
 		copy(raw[:], b[at:])
 		return nil
 	})
-	return raw, at, err
+	return raw, at, unreadable(f.Path(), err)
 }
 
 // resolveLocked replaces the address of an extension unit by its tags code, where the unit is found.

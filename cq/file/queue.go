@@ -166,7 +166,7 @@ func (q *queue) readRLocked(from int64, dst []cq.Unit, end int64) (n int, exts b
 	q.used()
 	b, err := f.Hold()
 	if err != nil {
-		return 0, false, fmt.Errorf("read queue %s at slot %d: %w", q.key, from, err)
+		return 0, false, fmt.Errorf("read queue %s at slot %d: %w", q.key, from, unreadable(f.Path(), err))
 	}
 	defer f.Release()
 	at := from*unitBytes - f.From()
@@ -189,9 +189,22 @@ func (q *queue) readRLocked(from int64, dst []cq.Unit, end int64) (n int, exts b
 		return nil
 	})
 	if err != nil {
-		return 0, false, err
+		return 0, false, unreadable(f.Path(), err)
 	}
 	return n, exts, nil
+}
+
+// unreadable makes damage of the queue of a file that was cut, before it was mapped or afterwards, or that lies on a disk that fails: as of bytes that are wrong, only the log tells what was
+// there.
+func unreadable(path string, err error) error {
+	var fault *mmap.FaultError
+	switch {
+	case errors.As(err, &fault):
+		return &cq.CorruptError{File: path, Offset: fault.Offset, Want: "a unit", Got: "nothing that can be read", Err: err}
+	case errors.Is(err, mmap.ErrShort):
+		return &cq.CorruptError{File: path, Offset: -1, Want: "a whole file", Got: "a shorter one", Err: err}
+	}
+	return err
 }
 
 // readaheadBytes is how much of a file a long read brings in at once: a system call costs as much as 500 units, which a call for each read would double.

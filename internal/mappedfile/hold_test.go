@@ -171,7 +171,7 @@ func TestHoldErrors(t *testing.T) {
 	require.NoError(t, os.Truncate(cut.Path(), 60))
 	require.NoError(t, os.Remove(missing.Path()))
 	_, err := cut.Hold()
-	require.ErrorContains(t, err, cut.Path()+": file has 60 bytes, want 100")
+	require.ErrorContains(t, err, cut.Path()+": the file is too short: it has 60 bytes, want 100")
 	_, err = missing.Hold()
 	require.ErrorIs(t, err, os.ErrNotExist)
 	now, _ := Usage()

@@ -10,6 +10,9 @@ import (
 // ErrFault is the class of a FaultError.
 var ErrFault = errors.New("fault on mapped memory")
 
+// ErrShort is why a file cannot be mapped that has fewer bytes than are to be mapped.
+var ErrShort = errors.New("the file is too short")
+
 // FaultError tells that a byte of a mapping could not be read or written: the file was cut shorter, the disk was full when
 // a page of a sparse file was first stored to, or the device failed.
 type FaultError struct {

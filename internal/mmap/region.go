@@ -58,7 +58,7 @@ func Map(f *os.File, size int64, writable bool) (*Region, error) {
 		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
 	}
 	if st.Size() < size {
-		return nil, fmt.Errorf("map %s: file has %d bytes, want %d", f.Name(), st.Size(), size)
+		return nil, fmt.Errorf("map %s: %w: it has %d bytes, want %d", f.Name(), ErrShort, st.Size(), size)
 	}
 	prot := unix.PROT_READ
 	if writable {
