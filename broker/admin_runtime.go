@@ -70,6 +70,7 @@ func (b *Broker) runtimeInfo(*remoting.Command, *remoting.Fields) (remoting.Comm
 
 		"timerReadBehind": "0", "timerOffsetBehind": "0", "timerCongestNum": "0", "timerEnqueueTps": "0.0", "timerDequeueTps": "0.0",
 		"inFlightRequests": number(server.InFlight), "connections": number(int64(server.Connections)), "heldPulls": number(b.holds.waiting.Load()),
+		"strayUnits": number(marks.StrayUnits),
 	}
 	if n := k.stored.Total(); n > 0 {
 		table["putMessageAverageSize"] = strconv.FormatFloat(float64(k.storedBytes.Total())/float64(n), 'f', 2, 64)

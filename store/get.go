@@ -341,9 +341,12 @@ func (g *getter) take(units []cq.Unit) (full bool, err error) {
 			if !errors.As(err, &gone) {
 				return true, err
 			}
-			if u.PhyOffset >= gone.Min && g.otherwise(slot) {
-				res.NextOffset = slot
-				return false, nil
+			if u.PhyOffset >= gone.Min {
+				if g.otherwise(slot) {
+					res.NextOffset = slot
+					return false, nil
+				}
+				g.stray(slot, u)
 			}
 			g.nothing(GetMessageWasRemoving)
 			continue
@@ -353,7 +356,7 @@ func (g *getter) take(units []cq.Unit) (full bool, err error) {
 				res.NextOffset = slot
 				return false, nil
 			}
-			g.s.strayUnits.Add(1)
+			g.stray(slot, u)
 			g.nothing(GetMessageWasRemoving)
 			continue
 		}

@@ -2,12 +2,18 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -208,7 +214,44 @@ func TestGetStepsOverStrayUnits(t *testing.T) {
 	get(t, s, GetRequest{Topic: "T", Offset: 3}, &res)
 	require.Equal(t, GetMessageWasRemoving, res.Status)
 	require.EqualValues(t, 6, res.NextOffset)
-	require.EqualValues(t, 4, s.strayUnits.Load())
+	require.EqualValues(t, 6, s.Watermarks().StrayUnits)
+}
+
+// Records of a log that is damaged while it is served are passed, which is counted and told with their place, not once for each.
+func TestGetTellsOfDamageInTheLog(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	var told bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&told, nil))
+	root := t.TempDir()
+	s := openStore(t, root, o)
+	defer s.Close()
+	putSome(t, s, 10)
+	awaitDispatch(t, s)
+	var res GetResult
+	get(t, s, GetRequest{Topic: "T", MaxMessages: 32}, &res)
+	require.Len(t, res.Messages, 10)
+	first, last := res.Messages[2].PhyOffset, res.Messages[5].PhyOffset
+	res.Release()
+	f, err := os.OpenFile(filepath.Join(s.layout.CommitLogDir(), mappedfile.Name(0)), os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(make([]byte, last-first), first)
+	require.NoError(t, errors.Join(err, f.Close()))
+	get(t, s, GetRequest{Topic: "T", MaxMessages: 32}, &res)
+	require.Equal(t, GetFound, res.Status)
+	require.Len(t, res.Messages, 7)
+	require.EqualValues(t, 3, s.Watermarks().StrayUnits)
+	require.Equal(t, 1, strings.Count(told.String(), "leads to no message"))
+	require.Contains(t, told.String(), fmt.Sprintf("topic=T queueId=0 queueOffset=2 phyOffset=%d", first))
+}
+
+// A store needs a directory: none is not the current one.
+func TestOpenRefusesNoDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, err := Open("", viewOptions(StoreTypeFile))
+	require.ErrorContains(t, err, "no directory was named")
+	left, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestGetAllocatesNothingPerMessage(t *testing.T) {

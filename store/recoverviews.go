@@ -22,12 +22,17 @@ func (r *recovery) views() error {
 	o.StoreType, o.RocksdbCQDoubleWriteEnable = r.kinds[0], len(r.kinds) > 1 // both at once, and compared with one another
 	o.CombineCQLoadingCQTypes = DefaultOptions().CombineCQLoadingCQTypes
 	s := newStore(o)
-	s.layout, s.keepAbort, s.waits, s.onProgress = r.layout, true, true, r.o.Progress
+	s.layout, s.keepAbort, s.waits, s.replaces, s.onProgress = r.layout, true, true, true, r.o.Progress
 	if err := s.load(); err != nil {
 		return s.openError(err)
 	}
 	err := s.awaitViews(r.ctx)
 	marks := s.Watermarks()
+	for _, m := range marks.Views {
+		if m.SetAside != "" {
+			r.note("RocksDB of the consume queues was damaged and is built anew; its old files are in %s, and nothing needs them (%s)", m.SetAside, m.Damage)
+		}
+	}
 	r.rep.LogEnd = marks.Appended
 	for _, name := range slices.Sorted(maps.Keys(marks.Views)) {
 		m := marks.Views[name]
@@ -71,7 +76,11 @@ func (s *Store) awaitViews(ctx context.Context) error {
 	t := time.NewTicker(awaitStep)
 	defer t.Stop()
 	for {
-		if err := errors.Join(v.follow.failure(), s.writer.Failure(), v.mendFailure(), v.sides.failure()); err != nil {
+		replaces := s.replacing.owed() // before the others: what fails meanwhile is no news
+		if err := errors.Join(v.follow.failure(), v.mendFailure(), v.sides.failure()); err != nil && !replaces {
+			return err
+		}
+		if err := errors.Join(s.writer.Failure(), s.replacing.gaveUp()); err != nil {
 			return err
 		}
 		index, err := v.owedIndexes()
@@ -84,7 +93,7 @@ func (s *Store) awaitViews(ctx context.Context) error {
 			compared = true
 		default:
 		}
-		if compared && v.behind() == 0 && index == 0 && v.view.brokenNow.Load() == 0 && v.sides.lacking() == nil {
+		if compared && !replaces && !s.replacing.owed() && v.rebuild.Load().ended() && v.behind() == 0 && index == 0 && v.view.brokenNow.Load() == 0 && v.sides.lacking() == nil {
 			return nil
 		}
 		if index > 0 && compared && !begun {

@@ -119,6 +119,16 @@ func (r *replacing) tell(m *ViewMark) {
 	}
 }
 
+// gaveUp says why a database that is damaged will not be replaced by this process, nil where it may.
+func (r *replacing) gaveUp() error {
+	if !r.off.Load() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.err
+}
+
 // replaceDamaged replaces databases as they are found damaged.
 func (v *views) replaceDamaged(ctx context.Context) {
 	r := v.s.replacing
@@ -138,6 +148,9 @@ func (v *views) replaceDamaged(ctx context.Context) {
 		for ctx.Err() == nil {
 			err := v.replaceOnce(ctx, *why)
 			r.noteResult(err)
+			if err != nil && v.s.waits { // whoever waits is told
+				r.off.Store(true)
+			}
 			if err == nil || ctx.Err() != nil || r.off.Load() {
 				break
 			}

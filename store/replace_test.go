@@ -61,6 +61,27 @@ func damageBlocks(t *testing.T, s *Store) {
 	}
 }
 
+// damageUnits zeroes bytes in the blocks of the largest table of a RocksDB, which has units. Opening the database does not read them.
+func damageUnits(t *testing.T, root string) {
+	t.Helper()
+	tables, err := filepath.Glob(filepath.Join(rocksDir(t, root), "*.sst"))
+	require.NoError(t, err)
+	var largest []byte
+	var name string
+	for _, path := range tables {
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		if len(b) > len(largest) {
+			largest, name = b, path
+		}
+	}
+	require.NotEmpty(t, name)
+	for at := 20; at < len(largest)*3/4; at += 1 << 10 {
+		clear(largest[at : at+20])
+	}
+	require.NoError(t, os.WriteFile(name, largest, 0o644))
+}
+
 // mergeBlocks has RocksDB merge its tables, which fails at damage, and ends all writing.
 func mergeBlocks(s *Store) {
 	if c, ok := s.views.replaceable().(interface {
@@ -183,6 +204,44 @@ func TestFRF12CombinedStoreReplacesADamagedRocksDB(t *testing.T) {
 				s = openStore(t, root, only(o, StoreTypeRocksDB))
 				require.Len(t, readAll(t, s, "T", 0), n)
 				require.NoError(t, s.Close())
+			})
+		}
+	}
+}
+
+// Damage that was there when the store was opened: light queues that RocksDB has alone can be read again, without a restart, and `recover` mends it too.
+func TestFRF12DamageInAClosedRocksDBIsReplaced(t *testing.T) {
+	needRocksDB(t)
+	combined := smallCaches(combineOptions())
+	combined.CombineCQUseRocksdbForLmq = true
+	for name, o := range map[string]Options{"light queues alone": combined, "all queues": smallCaches(viewOptions(StoreTypeRocksDB))} {
+		for _, how := range []string{"opened", "recovered", "recovered after a kill"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				root := filledStore(t, o, 3000)
+				damageUnits(t, root)
+				if how == "recovered after a kill" {
+					_, err := markAbort(newStore(o).fs, NewLayout(root).AbortPath())
+					require.NoError(t, err)
+				}
+				if how != "opened" {
+					rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o})
+					require.NoError(t, err)
+					require.True(t, rep.AbortCleared)
+				}
+				s := openStore(t, root, o)
+				readLight(t, s)
+				whole := func() bool {
+					return !s.replacing.owed() && s.views.compared() && s.views.sides.lacking() == nil && s.views.behind() == 0
+				}
+				require.Eventually(t, whole, 20*time.Second, time.Millisecond)
+				require.Len(t, readAll(t, s, "%LMQ%a", 0), 2000)
+				if how == "opened" {
+					require.NotEmpty(t, rocksMark(s).SetAside)
+				} else if s.views.sides != nil {
+					require.Empty(t, rocksMark(s).SetAside, "it was replaced before")
+				}
+				require.NoError(t, s.Close())
+				require.NoFileExists(t, NewLayout(root).AbortPath())
 			})
 		}
 	}

@@ -344,6 +344,9 @@ func (d *sides) marks(m map[string]ViewMark, both ViewMark) {
 			mark.Rebuilding = &r
 		}
 		mark.BehindBytes = max(d.v.s.log.Positions().Wrote-mark.Dispatched, 0)
+		if mark.Dispatched < both.Dispatched {
+			mark.BehindMs = max(mark.BehindMs, d.v.s.sinceRecord(mark.Dispatched))
+		}
 		if err := d.store.Failure(kind); err != nil {
 			mark.Failure = err.Error()
 		} else if why := d.failed.Load(); why != nil && kind == d.held {

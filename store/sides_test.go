@@ -68,9 +68,13 @@ func TestF14SideThatLacksHistoryIsFilled(t *testing.T) {
 			if from == StoreTypeRocksDB {
 				o.CombineCQPreferCQType = StoreTypeFile
 			}
+			filling := make(chan struct{})
+			o.rebuildStep = func(int64) { <-filling }
 			s = openCombined(t, root, o)
 			require.EqualValues(t, 300, s.NextOffset("T", 0))
 			require.Len(t, readAll(t, s, "T", 1), 300, "served by the side that has it")
+			require.Eventually(t, func() bool { return s.Watermarks().Views[string(otherKind(from.kind()))+" queues"].BehindMs > 0 }, 10*time.Second, time.Millisecond)
+			close(filling)
 			putSome(t, s, 10)
 			awaitSides(t, s)
 			require.Len(t, readAll(t, s, "T", 1), 310)

@@ -47,8 +47,8 @@ type Store struct {
 	arrivals arrivals
 	cold     coldReads
 
-	memory     memoryBytes
-	strayUnits atomic.Int64 // units whose record is not a message of their queue, as met by readers
+	memory memoryBytes
+	strays strayUnits
 
 	closed     atomic.Bool
 	closeOnce  sync.Once
@@ -66,6 +66,7 @@ type Store struct {
 	catchUpSaveShare time.Duration                                                 // the same
 	settleAhead      int                                                           // the same
 	rebuildBytes     int64                                                         // the same
+	replaces         bool                                                          // a damaged RocksDB is replaced also where load waits
 	waits            bool                                                          // load returns when the views have everything, and Close waits for that: offline
 	onProgress       func(phase string, total int64, unit string) func(done int64) // told of long work of load; nil: nobody
 	openedWith       int64                                                         // wrote position when the store was opened
@@ -118,6 +119,9 @@ func newStore(o Options) *Store {
 // Source: DefaultMessageStore.load, start, 5.5.0, which lock last, mark last and take records of version 1 alone for the
 // offsets.
 func Open(root string, o Options) (*Store, error) {
+	if root == "" { // which would be the current directory
+		return nil, errors.New("open store: no directory was named")
+	}
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", root, err)
 	}

@@ -25,7 +25,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 		s.logger.Warn("checkpoint is not used", slog.Any("err", err)) // costs time, and nothing else
 		v.checkpoint = Checkpoint{}
 	}
-	s.replacing.off.Store(s.waits || s.o.QueueDamagePolicy == QueueDamageRefuse)
+	s.replacing.off.Store(s.waits && !s.replaces || s.o.QueueDamagePolicy == QueueDamageRefuse)
 	if err := v.openQueues(); err != nil {
 		return err
 	}

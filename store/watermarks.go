@@ -13,6 +13,9 @@ type Watermarks struct {
 	Committed    int64 `json:"committed"` // readable
 	Flushed      int64 `json:"flushed"`   // durable
 	Confirmed    int64 `json:"confirmed"` // where readers of messages stop
+	// StrayUnits counts the units that readers of this process met and passed because the log has no message of the queue there, though it should: it is damaged, or has lost the message. Each
+	// read of one counts.
+	StrayUnits int64 `json:"strayUnits"`
 	// Views tells of what is derived from the log, by name: "file queues" or "rocks queues", "index", and "rocks index". A backlog of each counts (I19).
 	Views map[string]ViewMark `json:"views"`
 }
@@ -22,7 +25,7 @@ type ViewMark struct {
 	Dispatched  int64 `json:"dispatched"`  // every record below is in the view
 	Durable     int64 `json:"durable"`     // and durable there; -1 when this process has not made anything durable yet
 	BehindBytes int64 `json:"behindBytes"` // of the log that is not in the view
-	BehindMs    int64 `json:"behindMs"`    // from the store time of the last record in the view to now; 0 when nothing is behind
+	BehindMs    int64 `json:"behindMs"`    // from the store time of the last record in the view to now, for a side that is filled of the first that it lacks; 0 when nothing is behind
 	PassedOver  int64 `json:"passedOver"`  // records that the view could not take
 	HoleBytes   int64 `json:"holeBytes"`   // of the log that are no record and were passed over
 	Conflicts   int64 `json:"conflicts"`   // records whose slot another has
@@ -45,7 +48,7 @@ type ViewMark struct {
 // Watermarks returns how far everything has come. Each value was true at some moment during the call.
 func (s *Store) Watermarks() Watermarks {
 	p := s.log.Positions()
-	m := Watermarks{MinPhyOffset: max(s.Log().MinOffset(), 0), Appended: p.Wrote, Committed: p.Committed, Flushed: p.Flushed, Confirmed: p.Confirm, Views: map[string]ViewMark{}}
+	m := Watermarks{MinPhyOffset: max(s.Log().MinOffset(), 0), Appended: p.Wrote, Committed: p.Committed, Flushed: p.Flushed, Confirmed: p.Confirm, StrayUnits: s.strays.count.Load(), Views: map[string]ViewMark{}}
 	if v := s.views; v != nil {
 		q := v.view
 		mark := s.mark(v.follow)
@@ -89,4 +92,18 @@ func (s *Store) mark(f *follower) ViewMark {
 		m.Failure = err.Error()
 	}
 	return m
+}
+
+// sinceRecord returns the time since the first record at or above phy was stored, in ms; 0 where that is not known. phy is where a record or a file begins or ends.
+func (s *Store) sinceRecord(phy int64) int64 {
+	log := s.Log()
+	phy = max(phy, log.MinOffset(), 0)
+	ms, err := log.StoreTimestamp(phy, 0)
+	if err != nil { // the filler of a file
+		ms, err = log.StoreTimestamp(log.FileEnd(phy), 0)
+	}
+	if err != nil || ms <= 0 {
+		return 0
+	}
+	return max(time.Now().UnixMilli()-ms, 0)
 }
