@@ -59,6 +59,9 @@ func (b *Broker) updateConfig(req *remoting.Command, _ *remoting.Fields) (remoti
 			return remoting.Command{}, remoting.Errorf(remoting.NoPermission, "property %s cannot be changed by a request", name)
 		}
 	}
+	if err := b.migrates(set); err != nil {
+		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "nothing is changed: %v", err)
+	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	old := b.live()

@@ -19,6 +19,7 @@ import (
 	"github.com/tandemq/tandemmq/broker/meta"
 	"github.com/tandemq/tandemmq/internal/configdb"
 	"github.com/tandemq/tandemmq/message"
+	"github.com/tandemq/tandemmq/migrate/online"
 	"github.com/tandemq/tandemmq/namesrv"
 	"github.com/tandemq/tandemmq/remoting"
 	"github.com/tandemq/tandemmq/store"
@@ -49,6 +50,8 @@ type Broker struct {
 	ids     *uniqueIDs
 	counts  counts
 	rules   *acl.File // nil: everybody may do everything
+
+	migration *online.Migration // nil: there are no consume queues
 
 	server    *remoting.Server
 	announced netip.AddrPort // what clients are told
@@ -111,6 +114,9 @@ func Open(o Options) (b *Broker, err error) {
 	}
 	if err = openTopics(); err == nil {
 		err = b.openMeta(dir)
+	}
+	if err == nil {
+		err = b.openMigration()
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.tables.Close(), b.store.Close())
@@ -291,6 +297,7 @@ func (b *Broker) Close() error {
 			faults = append(faults, b.server.Shutdown(ctx))
 		}
 		b.services.Wait()
+		b.closeMigration()
 		if b.out != nil {
 			faults = append(faults, b.out.Close())
 		}

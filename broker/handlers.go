@@ -43,6 +43,7 @@ func (b *Broker) handlers() remoting.Mux {
 		remoting.GetEarliestMsgStoreTime:         ofQueue("timestamp", b.store.EarliestTime), // ms; -1 where nothing is stored
 		remoting.InvokeBrokerToGetConsumerStatus: b.consumerStatus,
 		remoting.CheckRocksDBCQWriteProgress:     b.checkRocksDB,
+		remoting.MigrateOnline:                   b.migrateOnline,
 	}
 	for code, f := range map[int32]answer{
 		remoting.UpdateAndCreateTopic:         b.updateTopic,
@@ -80,6 +81,7 @@ func (b *Broker) handlers() remoting.Mux {
 		remoting.CleanUnusedTopic:         b.cleanTopics,
 		remoting.DeleteExpiredCommitLog:   b.cleanLog,
 		remoting.QueryConsumeQueue:        b.queryUnits,
+		remoting.MigrateOnlineStatus:      b.migrationStatus,
 		remoting.GetBrokerHAStatus:        b.haStatus,
 		remoting.GetBrokerMemberGroup:     b.memberGroup,
 

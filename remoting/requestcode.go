@@ -115,6 +115,12 @@ const (
 	BatchAckMessage                      int32 = 200151
 )
 
+// The codes of this module's own requests, in a range that RocketMQ does not use.
+const (
+	MigrateOnlineStatus int32 = 770_001 // how the migration in a running broker stands
+	MigrateOnline       int32 = 770_002 // a step of it
+)
+
 var requestCodeNames = map[int32]string{
 	SendMessage:                          "SEND_MESSAGE",
 	PullMessage:                          "PULL_MESSAGE",
@@ -223,6 +229,8 @@ var requestCodeNames = map[int32]string{
 	PollingInfo:                          "POLLING_INFO",
 	PopRollback:                          "POP_ROLLBACK",
 	BatchAckMessage:                      "BATCH_ACK_MESSAGE",
+	MigrateOnlineStatus:                  "TANDEMMQ_MIGRATE_ONLINE_STATUS",
+	MigrateOnline:                        "TANDEMMQ_MIGRATE_ONLINE",
 }
 
 // RequestCodeName gives RocketMQ's name of a request code, and the number of one that is not in the list.

@@ -49,7 +49,15 @@ const (
 	LiteSubscriptionQuotaExceeded int32 = 2018
 )
 
+// The codes of answers to this module's own requests.
+const (
+	MigrationRefused int32 = 770_101 // the step was not begun; the remark has the reasons
+	MigrationDiffers int32 = 770_102 // the sides were compared and differ
+)
+
 var responseCodeNames = map[int32]string{
+	MigrationRefused:              "TANDEMMQ_MIGRATION_REFUSED",
+	MigrationDiffers:              "TANDEMMQ_MIGRATION_DIFFERS",
 	Success:                       "SUCCESS",
 	SystemError:                   "SYSTEM_ERROR",
 	SystemBusy:                    "SYSTEM_BUSY",

@@ -13,6 +13,7 @@ import (
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/failpoint"
+	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -40,6 +41,8 @@ type filler struct {
 	upTo func() int64
 	// saved is told now and then that the units of all records below phy were appended; nil: nobody. Called without turn.
 	saved func(ctx context.Context, phy int64) error
+	// pace waits as long as having read so many bytes of the log asks for; nil: not at all. Called without turn; an error of it ends the filling.
+	pace func(ctx context.Context, bytes int64) error
 	// done is called at the end. Called with turn held.
 	done func() error
 
@@ -100,18 +103,26 @@ func (f *filler) pass(ctx context.Context, from, to int64, locked bool) error {
 	}
 	s := f.log.Scanner(from, commitlog.ScanOptions{To: to})
 	defer func() { s.Close() }()
+	paced := from
 	for {
 		for n := 1; s.Next(); n++ {
 			f.take(s.Record())
-			if len(f.batch) < fillBatch && n%followBatchRecords != 0 {
+			at := s.Record().PhyOffset + int64(s.Record().TotalSize)
+			if len(f.batch) < fillBatch && n%followBatchRecords != 0 && at-f.at.Load() < followBatchBytes {
 				continue
 			}
 			if err := f.append(ctx, locked); err != nil {
 				return err
 			}
-			f.at.Store(s.Record().PhyOffset + int64(s.Record().TotalSize))
+			f.at.Store(at)
 			if !locked {
 				f.tell(ctx)
+				if f.pace != nil {
+					if err := f.pace(ctx, max(at-paced, 0)); err != nil {
+						return err
+					}
+					paced = at
+				}
 			}
 		}
 		var end *commitlog.EndError
@@ -125,6 +136,17 @@ func (f *filler) pass(ctx context.Context, from, to int64, locked bool) error {
 			}
 			f.at.Store(to)
 			return nil
+		case errors.Is(s.Err(), mappedfile.ErrRemoved): // retention is faster
+			if err := f.append(ctx, locked); err != nil {
+				return err
+			}
+			time.Sleep(time.Millisecond) // until it is done with that file
+			f.at.Store(max(f.at.Load(), f.log.MinOffset()))
+			if s.Close(); f.at.Load() >= to {
+				return f.target.AwaitReadable(ctx)
+			}
+			s = f.log.Scanner(f.at.Load(), commitlog.ScanOptions{To: to})
+			continue
 		case !errors.As(s.Err(), &end) || end.NextValid < 0 || end.NextValid >= to:
 			return errors.Join(s.Err(), f.append(ctx, locked))
 		}
@@ -253,6 +275,9 @@ func (f *filler) lose(ctx context.Context, gap *cq.GapError) error {
 		return f.drop(ctx, gap.Key, gap.Want, gap)
 	}
 	b, err := q.Bounds()
+	if err == nil && b.Max > 0 && b.LastPhyOffset < f.log.MinOffset() { // nothing was lost: all that the queue has has expired, and what came between as well
+		return f.renew(ctx, gap.Key)
+	}
 	if slots := gap.Want - gap.Max; err != nil || !lostFits(slots, gap.PhyOffset-b.MaxPhyOffset) {
 		return f.drop(ctx, gap.Key, gap.Want, errors.Join(gap, err))
 	}
@@ -275,8 +300,19 @@ func (f *filler) begin(ctx context.Context, e *cq.Entry) error {
 			return nil
 		}
 		err = errBeginning // repeats of lower slots would be taken for expired
+	} else if err == nil && b.LastPhyOffset < f.log.MinOffset() {
+		return f.renew(ctx, e.Key)
 	}
 	return f.drop(ctx, e.Key, e.QueueOffset, err)
+}
+
+// renew lets a queue begin anew all of whose units have expired.
+func (f *filler) renew(ctx context.Context, k cq.Key) error {
+	im, can := f.target.(cq.Dropper)
+	if !can {
+		return fmt.Errorf("the store of kind %s cannot drop queue %s", f.target.Kind(), k)
+	}
+	return im.DropQueue(ctx, k)
 }
 
 // drop lets a queue begin anew at a slot, since the log does not have those before it; why says how that was found out.

@@ -190,7 +190,7 @@ func (d *sides) adoptLost(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, there := d.side(d.lostKind).Queue(k); there || d.store.IsDiverged(d.lostKind, k) || d.lostKind == cq.KindFile && len(d.responsible(k)) == 1 ||
+		if d.store.IsDiverged(d.lostKind, k) || !d.shorter(d.lostKind, k) || d.lostKind == cq.KindFile && len(d.responsible(k)) == 1 ||
 			checkName(d.side(d.lostKind), k) != nil {
 			continue
 		}
@@ -222,6 +222,21 @@ func (d *sides) adoptNoted(ctx context.Context) error {
 	return removeDurably(d.v.s.fs, d.v.s.layout.endsOwedPath())
 }
 
+// shorter tells whether a queue ends earlier on a side than on the other one, or is not there.
+func (d *sides) shorter(kind cq.Kind, k cq.Key) bool {
+	q, there := d.side(kind).Queue(k)
+	if !there {
+		return true
+	}
+	other, there := d.side(otherKind(kind)).Queue(k)
+	if !there {
+		return false
+	}
+	b, err := q.Bounds()
+	o, oerr := other.Bounds()
+	return err == nil && oerr == nil && b.Max < o.Max
+}
+
 // adoptOne is adopt while nothing is appended, unless the queue has come meanwhile.
 func (d *sides) adoptOne(ctx context.Context, kind cq.Kind, k cq.Key) error {
 	v := d.v.view
@@ -230,7 +245,7 @@ func (d *sides) adoptOne(ctx context.Context, kind cq.Kind, k cq.Key) error {
 	if err := d.store.AwaitReadable(ctx); err != nil {
 		return err
 	}
-	if _, there := d.side(kind).Queue(k); there {
+	if !d.shorter(kind, k) {
 		return nil
 	}
 	return d.adopt(ctx, kind, k)

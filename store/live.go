@@ -57,6 +57,9 @@ func (s *Store) SetOptions(o Options) error {
 		s.writer.Log().SetReadahead(now.DataReadAheadEnable)
 	}
 	s.current.Store(&now)
+	if now.BackfillBytesPerSec != old.BackfillBytesPerSec || now.BackfillPutLatency != old.BackfillPutLatency {
+		s.SetBackfillPace(now.BackfillBytesPerSec, now.BackfillPutLatency)
+	}
 	if s.views != nil && now.FlushConsumeQueueThoroughInterval != old.FlushConsumeQueueThoroughInterval {
 		s.views.repace()
 	}

@@ -295,6 +295,12 @@ type Options struct {
 	// RocksdbTailBytes is the memory for the newest units of RocksDB queues. Default 0: by the machine. -1: none.
 	RocksdbTailBytes int64 `prop:"rocksdbTailBytes,own"`
 
+	// BackfillBytesPerSec is how many bytes of the log are read in a second while a side of the combined store is filled from it. Default 64 MiB. 0: no bound. See
+	// Store.SetBackfillPace.
+	BackfillBytesPerSec int64 `prop:"backfillBytesPerSec,live,own"`
+	// BackfillPutLatency is how long a put may take meanwhile: while more than one in a hundred takes longer, the side is filled a tenth of the time. Default 20 ms. Zero: no bound.
+	BackfillPutLatency time.Duration `prop:"backfillPutLatency,live,own"`
+
 	// FS is where the store lives. nil: the machine's filesystem. Not a property.
 	FS mmap.FS `prop:"-"`
 	// hooks replace what retention knows of the world, in tests.
@@ -400,6 +406,8 @@ func DefaultOptions() Options {
 
 		BuildConsumeQueues:     true,
 		MaxDispatchBehindBytes: 512 << 20,
+		BackfillBytesPerSec:    64 << 20,
+		BackfillPutLatency:     20 * time.Millisecond,
 		LogDamagePolicy:        DamageRefuse,
 		QueueDamagePolicy:      QueueDamageRebuild,
 	}

@@ -94,6 +94,8 @@ func (o *Options) Validate() error {
 	between("rocksdbBackgroundJobs", int64(o.RocksdbBackgroundJobs), 0, 1024)
 	between("rocksdbRateLimitBytesPerSec", o.RocksdbRateLimitBytesPerSec, -1, math.MaxInt64)
 	between("rocksdbTailBytes", o.RocksdbTailBytes, -1, math.MaxInt64)
+	between("backfillBytesPerSec", o.BackfillBytesPerSec, 0, math.MaxInt64)
+	between("backfillPutLatency", o.BackfillPutLatency.Milliseconds(), 0, math.MaxInt32)
 	between("maxDispatchBehindBytes", o.MaxDispatchBehindBytes, 0, math.MaxInt64)
 	if _, err := o.DelayLevels(); err != nil {
 		faults = append(faults, err)

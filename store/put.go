@@ -103,9 +103,11 @@ func (p *putter) release() {
 //
 // Source: CommitLog.asyncPutMessage, HookUtils.checkBeforePutMessage, 5.5.0.
 func (s *Store) Put(ctx context.Context, m *message.Message) (PutResult, error) {
+	begin := s.brake.begin()
 	p := s.putters.Get().(*putter)
 	r, err := p.put(ctx, m, (*putter).checkMessage)
 	p.release()
+	s.brake.end(begin)
 	return r, err
 }
 
@@ -156,9 +158,11 @@ func (s *Store) PutUnflushed(ctx context.Context, m *message.Message) (PutResult
 //
 // Source: CommitLog.asyncPutMessages, MessageExtEncoder.encode of a MessageExtBatch, 5.5.0.
 func (s *Store) PutBatch(ctx context.Context, m *message.Message) (PutResult, error) {
+	begin := s.brake.begin()
 	p := s.putters.Get().(*putter)
 	r, err := p.put(ctx, m, (*putter).checkBatch)
 	p.release()
+	s.brake.end(begin)
 	return r, err
 }
 

@@ -61,15 +61,13 @@ func (s *Store) needed(end int64) string {
 		return "no consume queues are built here, which would lose the messages"
 	}
 	name := v.view.name()
-	select {
-	case <-v.verified:
-	default:
+	if !v.known() {
 		return name + " are being compared with the log"
 	}
 	if n := v.view.brokenNow.Load(); n > 0 {
 		return fmt.Sprintf("%s: %d of them are being built again from the log", name, n)
 	}
-	if err := v.sides.lacking(); err != nil {
+	if err := v.sides.servesLack(); err != nil {
 		return err.Error()
 	}
 	if to := v.durableTo.Load(); to < end {
@@ -79,6 +77,23 @@ func (s *Store) needed(end int64) string {
 		return because(fmt.Sprintf("%s has come to %d", x.name(), to), x.feed().follow.failure())
 	}
 	return ""
+}
+
+// known tells whether what the store serves has been compared with the log since it was opened. A side that is being filled is not served: what expires meanwhile it need not have.
+func (v *views) known() bool {
+	select {
+	case <-v.verified:
+		return true
+	default:
+	}
+	if d := v.sides; d != nil && v.rebuild.Load().ended() {
+		select {
+		case <-d.served:
+			return d.held != "" && !d.hold.ended()
+		default:
+		}
+	}
+	return false
 }
 
 func because(what string, err error) string {

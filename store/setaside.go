@@ -95,17 +95,31 @@ func (s *Store) openRocksAt(dir string, minPhy int64) (cq.Store, error) {
 // setAsideRocks moves the files of a database out of dir, and nothing else that may be there, and returns where to. CURRENT goes first: cut off, it leaves remnants, which are
 // set aside in turn. Without such files nothing is done.
 func setAsideRocks(fsys mmap.FS, l Layout, dir string) (to string, err error) {
-	var names []string
+	names, err := listRocks(dir)
+	if err != nil {
+		return "", fmt.Errorf("set RocksDB aside: %w", err)
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	if to, err = newAside(fsys, l, "rocksdb"); err != nil {
+		return "", err
+	}
+	if err := moveFiles(fsys, dir, to, names); err != nil {
+		return "", fmt.Errorf("set RocksDB aside: %w", err)
+	}
+	return to, nil
+}
+
+// listRocks returns the names of the files of a database in dir, CURRENT first.
+func listRocks(dir string) (names []string, err error) {
 	if err := readDir(dir, func(e fs.DirEntry) error {
 		if e.Type().IsRegular() && IsRocksFile(e.Name()) {
 			names = append(names, e.Name())
 		}
 		return nil
 	}); err != nil {
-		return "", fmt.Errorf("set RocksDB aside: %w", err)
-	}
-	if len(names) == 0 {
-		return "", nil
+		return nil, err
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		if a == currentFile || b == currentFile {
@@ -113,15 +127,17 @@ func setAsideRocks(fsys mmap.FS, l Layout, dir string) (to string, err error) {
 		}
 		return strings.Compare(a, b)
 	})
-	if to, err = newAside(fsys, l, "rocksdb"); err != nil {
-		return "", err
-	}
+	return names, nil
+}
+
+// moveFiles moves files, in that order, from one directory into another.
+func moveFiles(fsys mmap.FS, dir, to string, names []string) error {
 	for _, name := range names {
 		if err := fsys.Rename(filepath.Join(dir, name), filepath.Join(to, name)); err != nil {
-			return "", fmt.Errorf("set RocksDB aside: %w", err)
+			return err
 		}
 	}
-	return to, errors.Join(fsys.SyncDir(to), fsys.SyncDir(dir))
+	return errors.Join(fsys.SyncDir(to), fsys.SyncDir(dir))
 }
 
 // newAside makes a directory tandemmq/broken/NAME-N for what is set aside.

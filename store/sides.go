@@ -27,6 +27,7 @@ type sides struct {
 	hold     *rebuild               // what it lacks; its done is closed when it has been released
 	fill     atomic.Pointer[filler] // at work
 	failed   atomic.Pointer[error]  // why the filling has ended
+	served   chan struct{}          // closed when the side that serves meanwhile has been compared with the log
 
 	ends map[cq.Key]int64 // of queues that RocksDB alone had when a replacement was cut off, which were noted then; nil without. Used when the store is opened, and by verify
 
@@ -52,7 +53,7 @@ func openSides(v *views, minPhy int64) (_ *sides, err error) {
 	}
 	preferred, _ := o.CombineCQPreferCQType.queueKind()
 	authority, _ := o.CombineAssignOffsetCQType.queueKind()
-	d := &sides{v: v}
+	d := &sides{v: v, served: make(chan struct{})}
 	d.store, err = combine.New(f, r, combine.Options{
 		Preferred: preferred, Authority: authority, LightInRocks: !v.s.filesHaveLight(), Logger: v.s.o.Logger,
 		OnDiverged: func(one combine.Divergence) {
@@ -148,6 +149,11 @@ func (d *sides) run(ctx context.Context) error {
 		}
 		d.v.view.loseLocked(f)
 		return nil
+	}
+	if !d.v.s.waits {
+		release := d.v.s.brake.use()
+		defer release()
+		f.pace = (&braking{b: &d.v.s.brake}).pause
 	}
 	d.fill.Store(f)
 	defer d.fill.Store(nil)
@@ -266,6 +272,19 @@ func (d *sides) lacking() error {
 	return errors.Join(d.lacks(cq.KindFile), d.lacks(cq.KindRocks))
 }
 
+// servesLack says what the sides lack that the store serves from: a side that is being filled is none of them, as long as that goes on.
+func (d *sides) servesLack() (err error) {
+	if d == nil {
+		return nil
+	}
+	for _, kind := range combinedKinds {
+		if d.held != kind || d.hold.ended() || kind == cq.KindRocks && d.v.s.replacing.side() || d.store.Failure(kind) != nil || d.failed.Load() != nil {
+			err = errors.Join(err, d.lacks(kind))
+		}
+	}
+	return err
+}
+
 // failure says why a side will not come to have what it lacks, nil while it may.
 func (d *sides) failure() error {
 	if d == nil {
@@ -332,16 +351,8 @@ func (d *sides) marks(m map[string]ViewMark, both ViewMark) {
 			mark.Dispatched = min(mark.Dispatched, readable)
 		}
 		if d.holds(kind) {
-			var r Rebuilding
-			if d.held == kind && !d.hold.ended() {
-				r = Rebuilding{From: d.hold.from, To: d.hold.to, Done: d.hold.from}
-			}
-			mark.Dispatched = r.Done
-			if f := d.fill.Load(); f != nil {
-				r.Done, r.To = max(f.at.Load(), r.From), max(f.to.Load(), r.To)
-				mark.Dispatched = r.Done
-			}
-			mark.Rebuilding = &r
+			mark.Rebuilding = d.fillMark(kind)
+			mark.Dispatched = mark.Rebuilding.Done
 		}
 		mark.BehindBytes = max(d.v.s.log.Positions().Wrote-mark.Dispatched, 0)
 		if mark.Dispatched < both.Dispatched {

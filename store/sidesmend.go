@@ -16,12 +16,26 @@ import (
 // mended then.
 func (d *sides) verify(ctx context.Context) {
 	if d.hold != nil {
+		if !d.hold.ended() { // what serves meanwhile may be all that has what expires
+			d.verifyQueues(ctx)
+		}
+		close(d.served)
 		select {
 		case <-d.hold.done:
 		case <-ctx.Done():
 			return
 		}
 	}
+	d.verifyQueues(ctx)
+	if err := errors.Join(d.adoptLost(ctx), d.adoptUnknown(ctx)); err != nil && ctx.Err() == nil {
+		d.v.s.logger.Error("queues of which the log has no record may end at different slots on the two sides", slog.Any("err", err))
+	}
+	if err := d.adoptNoted(ctx); err != nil && ctx.Err() == nil {
+		d.v.s.logger.Error("queues that RocksDB alone had may be empty", slog.Any("err", err))
+	}
+}
+
+func (d *sides) verifyQueues(ctx context.Context) {
 	v := d.v.view
 	v.mu.Lock()
 	keys := slices.Collect(maps.Keys(v.mu.known))
@@ -33,12 +47,6 @@ func (d *sides) verify(ctx context.Context) {
 		if err := d.verifyQueue(ctx, k); err != nil && ctx.Err() == nil {
 			d.v.s.logger.Error("a queue could not be compared with the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
 		}
-	}
-	if err := errors.Join(d.adoptLost(ctx), d.adoptUnknown(ctx)); err != nil && ctx.Err() == nil {
-		d.v.s.logger.Error("queues of which the log has no record may end at different slots on the two sides", slog.Any("err", err))
-	}
-	if err := d.adoptNoted(ctx); err != nil && ctx.Err() == nil {
-		d.v.s.logger.Error("queues that RocksDB alone had may be empty", slog.Any("err", err))
 	}
 }
 
@@ -245,7 +253,7 @@ func (d *sides) dropAll(ctx context.Context, kind cq.Kind, keys []cq.Key) error 
 // drop removes a queue on one side, if the other has it: it is the view from which nothing can be lost then. It is called while nothing is appended.
 func (d *sides) drop(ctx context.Context, kind cq.Kind, k cq.Key) error {
 	other := otherKind(kind)
-	if d.store.Failure(other) != nil || d.store.IsDiverged(other, k) {
+	if d.store.Held(other) || d.store.Failure(other) != nil || d.store.IsDiverged(other, k) {
 		return nil
 	}
 	if _, ok := d.side(other).Queue(k); !ok {
@@ -320,7 +328,7 @@ func (d *sides) damagedSide(damage *cq.CorruptError) cq.Kind {
 // is for an operator to say. One that begins later on the other side, or cannot be read there, lacks something there, which is what lacks says.
 func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (ok bool, lacks, err error) {
 	other := otherKind(kind)
-	if len(d.responsible(k)) == 1 || d.store.Failure(other) != nil || d.store.IsDiverged(other, k) {
+	if len(d.responsible(k)) == 1 || d.store.Held(other) || d.store.Failure(other) != nil || d.store.IsDiverged(other, k) {
 		return true, nil, nil // there is nothing to compare with
 	}
 	verdict, err := d.store.Verify(ctx, k, combine.Units)

@@ -58,6 +58,7 @@ type Store struct {
 	retention *retention // nil: not started
 	holders   holders
 	replacing *replacing
+	brake     brake
 
 	lock             *Lock // nil: on another filesystem than the machine's, or the caller has it
 	abort            abortMark
@@ -92,6 +93,7 @@ func newStore(o Options) *Store {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
+	s.SetBackfillPace(o.BackfillBytesPerSec, o.BackfillPutLatency)
 	s.putters.New = func() any { return newPutter(s) }
 	return s
 }

@@ -205,7 +205,7 @@ func (v *views) flush(ctx context.Context) error {
 	v.flushing.Lock()
 	defer v.flushing.Unlock()
 	from := v.follow.from.Load()
-	whole := v.view.brokenNow.Load() == 0 && v.sides.lacking() == nil // in this order: what is below from was delivered, or its queue is known to be broken
+	whole := v.view.brokenNow.Load() == 0 && v.sides.servesLack() == nil // in this order: what is below from was delivered, or its queue is known to be broken
 	last, lastMs, note := v.mark()
 	r := v.rebuild.Load()
 	rebuilding := r != nil && from < r.to

@@ -202,6 +202,8 @@ func TestWhatAnAccountMayDo(t *testing.T) {
 
 		{"what tools read", remoting.GetBrokerRuntimeInfo, "", nil, ok},
 		{"topic", remoting.UpdateAndCreateTopic, "", []string{"topic", "topicB"}, no},
+		{"how a migration stands", remoting.MigrateOnlineStatus, "", nil, ok},
+		{"a step of a migration", remoting.MigrateOnline, "", []string{"step", "cutover"}, no},
 		{"configuration", remoting.UpdateBrokerConfig, "", nil, no},
 		{"group", remoting.UpdateAndCreateSubscriptionGroup, "", nil, no},
 		{"delete a group", remoting.DeleteSubscriptionGroup, "", nil, no},

@@ -36,7 +36,7 @@ var signed = map[int32]bool{
 	remoting.InvokeBrokerToGetConsumerStatus: true, remoting.QueryTopicConsumeByWho: true, remoting.QueryConsumeTimeSpan: true, remoting.GetSystemTopicListFromBroker: true,
 	remoting.QueryCorrectionOffset: true, remoting.ViewBrokerStatsData: true, remoting.GetBrokerConsumeStats: true, remoting.QueryTopicsByConsumer: true,
 	remoting.QuerySubscriptionByConsumer: true, remoting.CheckRocksDBCQWriteProgress: true, remoting.GetAllMessageRequestMode: true, remoting.GetBrokerMemberGroup: true,
-	remoting.GetBrokerHAStatus: true,
+	remoting.GetBrokerHAStatus: true, remoting.MigrateOnlineStatus: true,
 }
 
 // needsOf says what a request takes. The error is the answer to one whose body cannot be read.

@@ -15,6 +15,7 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	rocksdb "github.com/tandemq/tandemmq/cq/rocks"
 	"github.com/tandemq/tandemmq/migrate"
+	"github.com/tandemq/tandemmq/migrate/online"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -73,6 +74,11 @@ func runBroker(c *cli.Context) error {
 	o.Logger = log
 	if path := c.String("conf"); path != "" {
 		if o.ConfFile, err = filepath.Abs(path); err != nil {
+			return err
+		}
+	}
+	if !c.Bool("print-config") {
+		if err := online.Finish(o.StorePathRootDir, "start of the broker, tandemmq "+version(), log); err != nil {
 			return err
 		}
 	}
@@ -194,7 +200,15 @@ func fitToStore(o *broker.Options, given []string) (told []string, err error) {
 	}
 	o.Store = d.Options
 	told = append(told, d.Notes...)
-	if slices.Contains(given, "storeType") || slices.Contains(given, "rocksdbCQDoubleWriteEnable") {
+	need, err := online.Require(root)
+	if err != nil {
+		return nil, err
+	}
+	applied, note := need.Apply(&o.Store, given)
+	if note != "" {
+		told = append(told, note)
+	}
+	if applied || slices.Contains(given, "storeType") || slices.Contains(given, "rocksdbCQDoubleWriteEnable") {
 		return told, nil
 	}
 	st, err := migrate.LoadState(store.NewLayout(root).StateDir())

@@ -66,6 +66,7 @@ func migrateCommand() *cli.Command {
 					&cli.BoolFlag{Name: "from-log", Usage: "do without the side reads belong to (it is damaged or lost): take what the old side lacks from the log alone"}), yes), (*migration).rollback),
 			step("repair", "rewrite what the log proves wrong, on either side", repairHelp, slices.Concat(source, []cli.Flag{missingFlag(), findingsFlag()}, repairFlags()), (*migration).repair),
 			metadataCommand(),
+			migrateOnlineCommand(),
 			step("status", "say where the migration stands and who did what", "Takes no lock and writes nothing.", nil, (*migration).status),
 		},
 	}

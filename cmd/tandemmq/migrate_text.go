@@ -171,11 +171,5 @@ func printStatus(w io.Writer, st *migrate.State, root string) {
 		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s queues, %s units, log %d to %d, at %s", thousands(int64(v.Queues)), thousands(v.Units), v.LogMin, v.LogEnd, v.Time.Format(time.RFC3339))})
 	}
 	table(w, rows...)
-	for _, h := range st.History {
-		fmt.Fprintf(w, "  %s  %-15s -> %-12s %s", h.Time.Format(time.RFC3339), h.Event, h.Phase, h.Actor)
-		if h.Note != "" {
-			fmt.Fprintf(w, "  (%s)", h.Note)
-		}
-		fmt.Fprintln(w)
-	}
+	printHistory(w, st.History)
 }

@@ -21,8 +21,8 @@ import (
 // fillBytes of log are more than a store waits for when it is opened.
 const fillBytes = 66 << 20
 
-// A store is killed while one side of its queues, which is new, is filled from the log, and puts, reads and retention go on. Retention removes nothing that the
-// side lacks, and in the end it has what the other one has.
+// A store is killed while one side of its queues, which is new, is filled from the log, and puts, reads and retention go on, which removes what the side has still to be filled with. In the end it
+// has what the other one has.
 func TestKillFill(t *testing.T) {
 	for _, c := range []struct{ from, to string }{
 		{"files", "combine"},

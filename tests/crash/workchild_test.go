@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandemq/tandemmq/migrate/online"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -24,6 +25,7 @@ type workOrders struct {
 	Seed             uint64
 	Next             []consumed // where its consumer goes on
 	Closes           bool       // it closes and opens the store now and then
+	Online           bool       // somebody migrates it meanwhile
 }
 
 // spoken is a line of the process: one of them.
@@ -33,6 +35,7 @@ type spoken struct {
 	Consumed *consumed `json:",omitempty"`
 	Removed  int       `json:",omitempty"` // log files
 	Kept     int64     `json:",omitempty"` // bytes of the log behind that
+	Step     string    `json:",omitempty"` // of a migration, that was done
 }
 
 // say writes a line with one call: the pipe has it or does not.
@@ -77,13 +80,14 @@ type worker struct {
 	producers []*producer
 	consumer  consumer
 	deadline  time.Time
+	migration *online.Migration // nil: nobody migrates
 }
 
 // live opens the store, works on it, and closes it.
 func (w *worker) live(n int) (err error) {
 	o := viewModeOf(w.do.View).options(putModeOf(w.do.Mode))
 	o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s, err := store.Open(w.do.Root, o)
+	s, closeAll, err := w.open(o)
 	if err != nil {
 		return err
 	}
@@ -94,9 +98,12 @@ func (w *worker) live(n int) (err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var beside, putting sync.WaitGroup
-	failed := make(chan error, len(w.producers)+2)
+	failed := make(chan error, len(w.producers)+3)
 	beside.Go(func() { failed <- w.clean(ctx, s) })
 	beside.Go(func() { failed <- w.consume(ctx, s) })
+	if w.migration != nil {
+		beside.Go(func() { failed <- w.operate(ctx, s) })
+	}
 	for i, p := range w.producers {
 		putting.Go(func() { failed <- w.put(s, i, p) })
 	}
@@ -107,7 +114,19 @@ func (w *worker) live(n int) (err error) {
 	for e := range failed {
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, s.Close())
+	return errors.Join(err, closeAll())
+}
+
+// open opens the store, and what migrates it.
+func (w *worker) open(o store.Options) (s *store.Store, closeAll func() error, err error) {
+	if !w.do.Online {
+		s, err = store.Open(w.do.Root, o)
+		return s, func() error { return s.Close() }, err
+	}
+	if s, w.migration, err = openOnline(w.do.Root, o); err != nil {
+		return nil, nil, err
+	}
+	return s, func() error { return closeOnline(s, w.migration) }, nil
 }
 
 // put puts until the producer's turn is over.

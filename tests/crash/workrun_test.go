@@ -32,6 +32,7 @@ type workRun struct {
 	damaged bool    // a test has taken something away
 	stays   bool    // processes do not close and open the store
 	keep    int64   // log files that retention leaves
+	online  bool    // somebody migrates the store while processes work
 
 	due  map[key]place    // acknowledged and promised, or seen in the log. phy -1: not told, it is at or above since
 	from map[key]int64    // physical offset at or above which the record is
@@ -61,7 +62,7 @@ func (r *workRun) kill(t *testing.T, place string) {
 	r.runs++
 	mode := putModes[r.rng.IntN(len(putModes))]
 	do := workOrders{
-		Root: r.root, View: r.view.name, Mode: mode.name, Run: r.runs, Producers: 1 + r.rng.IntN(6), Seed: r.rng.Uint64(), Closes: r.rng.IntN(3) == 0 && !r.stays,
+		Root: r.root, View: r.view.name, Mode: mode.name, Run: r.runs, Producers: 1 + r.rng.IntN(6), Seed: r.rng.Uint64(), Closes: r.rng.IntN(3) == 0 && !r.stays, Online: r.online,
 	}
 	for _, q := range workQueues() {
 		if n := r.read.next[q]; n > 0 {
@@ -114,6 +115,9 @@ func (r *workRun) note(t *testing.T, lines []byte, pooled bool) {
 		var s spoken
 		require.NoError(t, json.Unmarshal(line, &s), "%q", line)
 		r.met["files removed"] += s.Removed
+		if s.Step != "" {
+			r.met["step "+s.Step]++
+		}
 		switch {
 		case s.Removed > 0:
 			require.GreaterOrEqual(t, s.Kept, int64(workKeep*workLogFile), "%v: retention left too little", r)

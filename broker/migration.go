@@ -1,0 +1,177 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/migrate/online"
+	"github.com/tandemq/tandemmq/migrate/state"
+	"github.com/tandemq/tandemmq/remoting"
+	"github.com/tandemq/tandemmq/store"
+)
+
+// The steps of a migration in a running broker, as the header field "step" of remoting.MigrateOnline names them. Those of the other fields that a step takes:
+//
+//	begin      to, layout, anySpace
+//	verify
+//	cutover    topics: several separated by ';', none: all
+//	rollback
+//	finalize   graceSeconds
+const (
+	MigrateBegin    = "begin"
+	MigrateVerify   = "verify"
+	MigrateCutover  = "cutover"
+	MigrateRollback = "rollback"
+	MigrateFinalize = "finalize"
+)
+
+// migrationActor says in the audit trail who did what happens by itself.
+func migrationActor() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, _ := os.Hostname()
+	return fmt.Sprintf("broker of %s@%s pid %d", name, host, os.Getpid())
+}
+
+// openMigration goes on with a migration that is under way. Without consume queues there is none.
+func (b *Broker) openMigration() (err error) {
+	kind := b.store.QueueKind()
+	if kind == "" {
+		return nil
+	}
+	root := b.o.StorePathRootDir
+	b.migration, err = online.Open(b.store, online.Options{
+		Root: root, Kind: kind, LightAlone: kind == cq.KindCombine && !b.store.FilesHaveLight(), CQFileBytes: b.o.Store.MappedFileSizeConsumeQueue,
+		FreeBytes: func() (int64, error) { return mmap.FreeBytes(root) }, Actor: migrationActor(), Logger: b.log,
+	})
+	return err
+}
+
+// closeMigration ends what is under way.
+func (b *Broker) closeMigration() {
+	if b.migration != nil {
+		b.migration.Close()
+	}
+}
+
+// migrates tells why properties that say which side does what are not to be changed: nil when they may be.
+func (b *Broker) migrates(set map[string]string) error {
+	if b.migration == nil {
+		return nil
+	}
+	st := b.migration.Status()
+	if !st.Online || st.Phase == state.RolledBack || st.Phase == state.Finalized {
+		return nil
+	}
+	for _, name := range []string{"combineCQPreferCQType", "combineAssignOffsetCQType"} {
+		if _, ok := set[name]; ok {
+			return fmt.Errorf("%s is the migration's, which is %s: `tandemmq migrate online` moves reads and authority", name, st.Phase)
+		}
+	}
+	return nil
+}
+
+// migrationStatus serves MigrateOnlineStatus, an addition.
+func (b *Broker) migrationStatus(*remoting.Command, *remoting.Fields) (remoting.Command, error) {
+	if b.migration == nil {
+		return remoting.Command{}, errNoQueues
+	}
+	return withBody(b.migration.Status())
+}
+
+var errNoQueues = errors.New("the broker keeps no consume queues (buildConsumeQueues=false): there is nothing to migrate")
+
+// migrateOnline serves MigrateOnline, an addition: it does a step, and answers with the status after it. What the step refuses is answered with remoting.MigrationRefused, differences with remoting.MigrationDiffers.
+func (b *Broker) migrateOnline(c *remoting.Conn, req *remoting.Command) {
+	if b.migration == nil {
+		c.RespondError(req, errNoQueues)
+		return
+	}
+	h := req.Fields()
+	do, err := b.migrationStep(&h)
+	if err != nil {
+		c.RespondError(req, err)
+		return
+	}
+	actor := "request of " + c.RemoteAddr()
+	if host, _, err := net.SplitHostPort(c.RemoteAddr()); err == nil {
+		actor = "request of " + host
+	}
+	if key := req.Ext.Get(remoting.FieldAccessKey); key != "" {
+		actor += ", access key " + strings.Clone(key)
+	}
+	if by := h.StringOr("actor", ""); by != "" {
+		actor = strings.Clone(by) + ", " + actor
+	}
+	ticket := c.Hold(req)
+	b.services.Go(func() {
+		var resp remoting.Command
+		err := do(b.ctx, actor)
+		if err == nil {
+			resp, err = withBody(b.migration.Status())
+		}
+		if err != nil {
+			b.log.Warn("a step of the migration was not done", slog.Any("err", err), slog.String("actor", actor))
+			resp = remoting.Command{Code: migrationCode(err), Remark: err.Error()}
+		}
+		ticket.Respond(&resp)
+	})
+}
+
+func migrationCode(err error) int32 {
+	var coded interface{ ExitCode() int }
+	switch {
+	case !errors.As(err, &coded):
+		return remoting.SystemError
+	case coded.ExitCode() == 1:
+		return remoting.MigrationRefused
+	}
+	return remoting.MigrationDiffers
+}
+
+// migrationStep reads what is asked for.
+func (b *Broker) migrationStep(h *remoting.Fields) (do func(ctx context.Context, actor string) error, err error) {
+	m := b.migration
+	switch step := strings.Clone(h.StringOr("step", "")); step {
+	case MigrateBegin:
+		o := online.BeginOptions{
+			To: cq.Kind(strings.Clone(h.StringOr("to", ""))), Layout: state.RocksLayout(strings.Clone(h.StringOr("layout", ""))), AnySpace: h.StringOr("anySpace", "") == "true",
+		}
+		if o.Layout != "" && o.Layout != state.LayoutShared && o.Layout != state.LayoutSeparate {
+			return nil, remoting.Errorf(remoting.InvalidParameter, "layout %q, want %s or %s", o.Layout, state.LayoutSeparate, state.LayoutShared)
+		}
+		o.BatchTopics, err = store.NewLayout(b.o.StorePathRootDir).BatchTopics()
+		return func(ctx context.Context, actor string) error { return m.Begin(ctx, actor, o) }, err
+	case MigrateVerify:
+		return m.Verify, nil
+	case MigrateCutover:
+		var topics []string
+		for t := range strings.SplitSeq(h.StringOr("topics", ""), ";") {
+			if t = strings.TrimSpace(t); t != "" {
+				topics = append(topics, strings.Clone(t))
+			}
+		}
+		return func(ctx context.Context, actor string) error { return m.Cutover(ctx, actor, topics) }, nil
+	case MigrateRollback:
+		return m.Rollback, nil
+	case MigrateFinalize:
+		grace := time.Duration(h.Int64Or("graceSeconds", 0)) * time.Second
+		if h.Err() != nil || grace < 0 {
+			return nil, remoting.Errorf(remoting.InvalidParameter, "graceSeconds: want seconds")
+		}
+		return func(ctx context.Context, actor string) error { return m.Finalize(ctx, actor, grace) }, nil
+	default:
+		return nil, remoting.Errorf(remoting.InvalidParameter, "step %q, want %s", step, strings.Join([]string{MigrateBegin, MigrateVerify, MigrateCutover, MigrateRollback, MigrateFinalize}, ", "))
+	}
+}

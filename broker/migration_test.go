@@ -1,0 +1,132 @@
+package broker
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/migrate/online"
+	"github.com/tandemq/tandemmq/migrate/state"
+	"github.com/tandemq/tandemmq/remoting"
+	"github.com/tandemq/tandemmq/store"
+)
+
+// migration asks for the status.
+func migration(t *testing.T, b *Broker, client *remoting.Client) (st online.Status) {
+	t.Helper()
+	resp := call(t, b, client, remoting.MigrateOnlineStatus, nil)
+	require.Equal(t, remoting.Success, resp.Code, resp.Remark)
+	require.NoError(t, json.Unmarshal(resp.Body, &st))
+	return st
+}
+
+// migrateStep asks for a step.
+func migrateStep(t *testing.T, b *Broker, client *remoting.Client, step string, more ...remoting.Field) *remoting.Command {
+	t.Helper()
+	return call(t, b, client, remoting.MigrateOnline, nil, append(more, field("step", step), field("actor", "operator@here"))...)
+}
+
+// restarted is the broker over the same store, opened with what the migration asks for.
+func restarted(t *testing.T, b *Broker) (*Broker, *remoting.Client) {
+	t.Helper()
+	require.NoError(t, b.Close())
+	root := b.o.StorePathRootDir
+	require.NoError(t, online.Finish(root, "test", nil))
+	need, err := online.Require(root)
+	require.NoError(t, err)
+	return openTest(t, func(o *Options) {
+		*o = b.o
+		need.Apply(&o.Store, nil)
+	})
+}
+
+// The whole way of a migration through a broker's own requests: each side serves every message, at each step.
+func TestMigrateOnline(t *testing.T) {
+	if !rocks.Available {
+		t.Skip("built without cgo: no RocksDB")
+	}
+	b, client := openTest(t, func(o *Options) { o.Store.StoreType = store.StoreTypeFile })
+	sent := 0
+	send := func() {
+		t.Helper()
+		for range 5 {
+			require.Equal(t, remoting.Success, sendV2(t, b, client, "T", []byte("x"), "").Code)
+			sent++
+		}
+		stored(t, b, "T", 1, int64(sent-1))
+		stored(t, b, "T", 1, 0)
+	}
+	await := func(p state.Phase) {
+		t.Helper()
+		require.Eventually(t, func() bool { return migration(t, b, client).Phase == p }, 20*time.Second, time.Millisecond, "%s", p)
+	}
+	send()
+	require.Equal(t, state.Absent, migration(t, b, client).Phase)
+	resp := migrateStep(t, b, client, MigrateCutover)
+	require.Equal(t, remoting.MigrationRefused, resp.Code)
+	require.Contains(t, resp.Remark, "no migration has been begun")
+	require.Equal(t, remoting.InvalidParameter, migrateStep(t, b, client, "dance").Code)
+	require.Equal(t, remoting.InvalidParameter, migrateStep(t, b, client, MigrateBegin, field("layout", "x")).Code)
+	require.Equal(t, remoting.InvalidParameter, migrateStep(t, b, client, MigrateFinalize, field("graceSeconds", "-1")).Code)
+	require.Equal(t, remoting.MigrationRefused, migrateStep(t, b, client, MigrateBegin, field("to", "file")).Code)
+	require.Equal(t, remoting.Success, migrateStep(t, b, client, MigrateBegin).Code)
+	st := migration(t, b, client)
+	require.True(t, st.RestartNeeded)
+	require.Contains(t, st.History[0].Actor, "operator@here, request of 127.0.0.1")
+
+	b, client = restarted(t, b)
+	await(state.Verified)
+	send()
+	resp = call(t, b, client, remoting.UpdateBrokerConfig, []byte("combineCQPreferCQType=defaultRocksDB"))
+	require.Equal(t, remoting.SystemError, resp.Code)
+	require.Contains(t, resp.Remark, "tandemmq migrate online")
+	ok(t, b, client, remoting.UpdateBrokerConfig, "backfillBytesPerSec=1000\nbackfillPutLatency=7")
+	require.Contains(t, string(ok(t, b, client, remoting.GetBrokerConfig, "").Body), "\nbackfillPutLatency=7\n")
+
+	require.Equal(t, remoting.MigrationRefused, migrateStep(t, b, client, MigrateCutover, field("topics", "nobody")).Code)
+	require.Equal(t, remoting.Success, migrateStep(t, b, client, MigrateCutover, field("topics", " T ; ")).Code)
+	require.Equal(t, []string{"T"}, migration(t, b, client).CanaryTopics)
+	send()
+	require.Equal(t, remoting.Success, migrateStep(t, b, client, MigrateCutover).Code)
+	st = migration(t, b, client)
+	require.Equal(t, [2]cq.Kind{cq.KindRocks, cq.KindRocks}, [2]cq.Kind{st.Reads, st.Authority})
+	send()
+	require.Equal(t, remoting.Success, migrateStep(t, b, client, MigrateRollback).Code)
+	require.Equal(t, cq.KindFile, migration(t, b, client).Reads)
+	send()
+	require.Equal(t, remoting.Success, migrateStep(t, b, client, MigrateVerify).Code)
+	await(state.Verified)
+	require.Equal(t, remoting.Success, migrateStep(t, b, client, MigrateCutover).Code)
+	b, client = restarted(t, b)
+	require.Equal(t, cq.KindRocks, migration(t, b, client).Reads, "it stays over a restart")
+	send()
+	require.Eventually(t, func() bool {
+		return migrateStep(t, b, client, MigrateFinalize, field("graceSeconds", "1")).Code == remoting.Success
+	}, 20*time.Second, 10*time.Millisecond)
+	b, client = restarted(t, b)
+	st = migration(t, b, client)
+	require.Equal(t, state.Finalized, st.Phase)
+	require.Equal(t, cq.KindRocks, st.Queues)
+	send()
+	has, err := store.NewLayout(b.o.StorePathRootDir).HasFileQueues()
+	require.NoError(t, err)
+	require.False(t, has)
+	require.Len(t, st.Retired, 1)
+	require.Eventually(t, func() bool { return migration(t, b, client).Retired[0].Removed }, 20*time.Second, 10*time.Millisecond)
+	require.NoDirExists(t, filepath.Join(b.o.StorePathRootDir, st.Retired[0].Path))
+}
+
+// A broker without consume queues has nothing to migrate. (Who may ask for what is tested with the access rules.)
+func TestMigrateOnlineWithoutQueues(t *testing.T) {
+	b, client := openTest(t, func(o *Options) { o.Store.BuildConsumeQueues = false })
+	resp := call(t, b, client, remoting.MigrateOnlineStatus, nil)
+	require.Equal(t, remoting.SystemError, resp.Code)
+	require.Contains(t, resp.Remark, "nothing to migrate")
+	resp = migrateStep(t, b, client, MigrateBegin)
+	require.Equal(t, remoting.SystemError, resp.Code)
+}

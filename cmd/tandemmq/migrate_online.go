@@ -1,0 +1,382 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tandemq/tandemmq/broker"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate"
+	"github.com/tandemq/tandemmq/migrate/online"
+	"github.com/tandemq/tandemmq/migrate/state"
+	"github.com/tandemq/tandemmq/remoting"
+)
+
+const migrateOnlineHelp = `Moves the consume queues of a running broker between files and RocksDB while it serves. The broker does the work, and goes on by itself after each restart, also after
+a kill; these commands only ask it. The way, with one restart at its beginning and one at its end:
+
+   tandemmq migrate online begin                       (restart the broker: from then on it writes both)
+   tandemmq migrate online status --watch              (it backfills, and verifies every unit)
+   tandemmq migrate online cutover --topics T1,T2      (reads of these topics move)
+   tandemmq migrate online cutover                     (all reads move, and offsets)
+   tandemmq migrate online rollback                    (at any time: they move back)
+   tandemmq migrate online finalize                    (the next restart moves the other side aside)
+
+docs/migration.md is the runbook. Exit codes: 0 ok, 1 failed or refused, 2 wrong usage, 3 compared and found different.`
+
+func migrateOnlineCommand() *cli.Command {
+	step := func(name, usage, help string, run func(o *onlineCall) error, flags ...cli.Flag) *cli.Command {
+		return &cli.Command{
+			Name: name, Usage: usage, Description: help, Flags: append(onlineFlags(), flags...),
+			Action: func(c *cli.Context) error { return withBroker(c, run) },
+		}
+	}
+	return &cli.Command{
+		Name: "online", Usage: "move the consume queues of a running broker while it serves", Description: migrateOnlineHelp,
+		Subcommands: []*cli.Command{
+			step("begin", "set a migration up", "A broker with one kind of queues has to be restarted then, once: it opens with both kinds by itself, unless storeType or rocksdbCQDoubleWriteEnable are set for it.",
+				func(o *onlineCall) error {
+					return o.step(broker.MigrateBegin, "to", o.c.String("to"), "layout", o.c.String("layout"), "anySpace", strconv.FormatBool(o.c.Bool("any-space")))
+				},
+				&cli.StringFlag{Name: "to", Usage: "`SIDE` to migrate to: rocks or file (default: the one that the broker does not serve from)"},
+				&cli.StringFlag{Name: "layout", Usage: "where a new RocksDB goes: `LAYOUT` separate (consumequeue_rocksdb/, the default) or shared (consumequeue/)"},
+				&cli.BoolFlag{Name: "any-space", Usage: "begin although the disk seems to have too little room"}),
+			step("status", "say where the migration stands, how far it is, and who did what", "",
+				(*onlineCall).status,
+				&cli.BoolFlag{Name: "watch", Usage: "go on until the migration waits for somebody: verified, diverged, cutover, rolled back, finalized, or in need of a restart; with --json a line for each look"},
+				&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "with --watch: `TIME` between two looks"}),
+			step("verify", "compare everything again, from the first unit on", "Canary topics are read from the source again. After a rollback it leads on to another cutover.",
+				func(o *onlineCall) error { return o.step(broker.MigrateVerify) }),
+			step("cutover", "move reads to the target, of some topics or of all", "Refused unless verified. What came since the verification is compared first.",
+				func(o *onlineCall) error {
+					return o.step(broker.MigrateCutover, "topics", strings.ReplaceAll(o.c.String("topics"), ",", ";"))
+				},
+				&cli.StringFlag{Name: "topics", Usage: "move the reads of these `TOPICS` alone, several separated by commas, in addition to those that were moved before"}),
+			step("rollback", "move reads back; before the cutover: give the migration up", "What came since the last comparison is compared first. Both sides are still written then.",
+				func(o *onlineCall) error { return o.step(broker.MigrateRollback) }),
+			step("finalize", "give up the side that reads do not belong to", "The next start of the broker, after a stop in order, moves it to tandemmq/retired in the store's directory, and keeps the other side alone. It is deleted after --grace.",
+				func(o *onlineCall) error {
+					grace := o.c.Duration("grace")
+					if grace < time.Second {
+						return usageError("--grace %v: use 1s or more", grace)
+					}
+					return o.step(broker.MigrateFinalize, "graceSeconds", strconv.FormatInt(int64(grace.Seconds()), 10))
+				},
+				&cli.DurationFlag{Name: "grace", Value: online.DefaultGrace, Usage: "`TIME` for which the side is kept that was moved aside"}),
+		},
+	}
+}
+
+func onlineFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "broker", Value: "127.0.0.1:10911", Usage: "`HOST:PORT` of the broker"},
+		&cli.DurationFlag{Name: "timeout", Value: 10 * time.Minute, Usage: "`TIME` to wait for an answer; a cutover compares what came since the verification"},
+		&cli.StringFlag{Name: "access-key", EnvVars: []string{"TANDEMMQ_ACCESS_KEY"}, Usage: "access `KEY` of an admin's account, if the broker has access rules"},
+		&cli.StringFlag{Name: "secret-key-file", EnvVars: []string{"TANDEMMQ_SECRET_KEY_FILE"}, Usage: "`FILE` with its secret key"},
+		&cli.BoolFlag{Name: "tls", Usage: "use TLS; without --tls-trust the broker's certificate is not checked"},
+		&cli.StringFlag{Name: "tls-trust", Usage: "`FILE` of certificates, in PEM, that the broker's has to be signed by; implies --tls"},
+		&cli.BoolFlag{Name: "json", Usage: "print the status as one JSON document"},
+	}
+}
+
+// onlineCall is a command that asks a broker.
+type onlineCall struct {
+	c      *cli.Context
+	client *remoting.Client
+	addr   string
+	out    io.Writer
+}
+
+func withBroker(c *cli.Context, run func(o *onlineCall) error) (err error) {
+	addr := c.String("broker")
+	if _, _, ok := cutHostPort(addr); !ok {
+		return usageError("--broker %q: use HOST:PORT", addr)
+	}
+	o := remoting.DefaultClientOptions()
+	if key := c.String("access-key"); key != "" {
+		secret, err := os.ReadFile(c.String("secret-key-file"))
+		if err != nil {
+			return fmt.Errorf("--secret-key-file: %w", err)
+		}
+		o.Sign = remoting.Credentials{AccessKey: key, SecretKey: strings.TrimSpace(string(secret))}.Sign
+	}
+	if c.Bool("tls") || c.String("tls-trust") != "" {
+		if o.TLS, err = trusting(c.String("tls-trust")); err != nil {
+			return err
+		}
+	}
+	client, err := remoting.NewClient(o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }() // it was answered
+	return run(&onlineCall{c: c, client: client, addr: addr, out: c.App.Writer})
+}
+
+func trusting(path string) (*tls.Config, error) {
+	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: path == ""} // as said in the flag's help
+	if path == "" {
+		return t, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-trust: %w", err)
+	}
+	t.RootCAs = x509.NewCertPool()
+	if !t.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-trust: %s has no certificate in PEM", path)
+	}
+	return t, nil
+}
+
+// ask sends a request and returns the status that is the answer.
+func (o *onlineCall) ask(code int32, fields ...string) (st online.Status, err error) {
+	req := &remoting.Command{Code: code}
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i+1] != "" {
+			req.Ext.Set(fields[i], fields[i+1])
+		}
+	}
+	ctx, cancel := context.WithTimeout(o.c.Context, o.c.Duration("timeout"))
+	defer cancel()
+	resp, err := o.client.Invoke(ctx, o.addr, req)
+	if err != nil {
+		return st, fmt.Errorf("ask broker %s: %w", o.addr, err)
+	}
+	switch resp.Code {
+	case remoting.Success:
+	case remoting.MigrationDiffers:
+		return st, &differs{resp.Remark}
+	case remoting.RequestCodeNotSupported:
+		return st, fmt.Errorf("broker %s is not one of tandemmq's, or one that knows no migration", o.addr)
+	default:
+		return st, fmt.Errorf("broker %s: %s", o.addr, resp.Remark)
+	}
+	if err := json.Unmarshal(resp.Body, &st); err != nil {
+		return st, fmt.Errorf("answer of broker %s: %w", o.addr, err)
+	}
+	return st, nil
+}
+
+// differs is an error with exit code 3.
+type differs struct{ what string }
+
+func (e *differs) Error() string { return e.what }
+
+// ExitCode is 3: verified and found different.
+func (e *differs) ExitCode() int { return 3 }
+
+func (o *onlineCall) step(name string, fields ...string) error {
+	actor := "unknown"
+	if u, err := user.Current(); err == nil {
+		actor = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		actor += "@" + host
+	}
+	st, err := o.ask(remoting.MigrateOnline, append([]string{"step", name, "actor", actor + " tandemmq " + version()}, fields...)...)
+	if err != nil {
+		return err
+	}
+	return o.show(&st, true)
+}
+
+func (o *onlineCall) status() error {
+	if !o.c.Bool("watch") {
+		st, err := o.ask(remoting.MigrateOnlineStatus)
+		if err != nil {
+			return err
+		}
+		return o.show(&st, true)
+	}
+	if o.c.Duration("every") < 10*time.Millisecond {
+		return usageError("--every %v: use 10ms or more", o.c.Duration("every"))
+	}
+	w := watching{out: o.out, terminal: chooseProgress(o.out, o.c.Bool("json")) == progressBars}
+	for {
+		st, err := o.ask(remoting.MigrateOnlineStatus)
+		if err != nil {
+			return err
+		}
+		if o.c.Bool("json") {
+			err = json.NewEncoder(o.out).Encode(st)
+		} else {
+			err = w.show(&st)
+		}
+		if err != nil {
+			return err
+		}
+		if settled(&st) {
+			if o.c.Bool("json") {
+				return nil
+			}
+			return o.show(&st, false)
+		}
+		select {
+		case <-o.c.Done():
+			return o.c.Err()
+		case <-time.After(o.c.Duration("every")):
+		}
+	}
+}
+
+// settled tells whether a migration waits for somebody.
+func settled(st *online.Status) bool {
+	if !st.Online || st.RestartNeeded {
+		return true
+	}
+	switch st.Phase {
+	case state.Backfilling, state.CatchingUp, state.Verifying, state.Repairing, state.RollingBack, state.Planned:
+		return st.Waits != ""
+	case state.Diverged:
+		return st.Diverged[cq.KindFile]+st.Diverged[cq.KindRocks] == 0
+	}
+	return true
+}
+
+func (o *onlineCall) show(st *online.Status, history bool) error {
+	if o.c.Bool("json") {
+		return printJSON(o.out, st)
+	}
+	printOnline(o.out, st, history)
+	return nil
+}
+
+// watching shows one line that changes, or lines where the output is no terminal.
+type watching struct {
+	out      io.Writer
+	terminal bool
+	last     string
+}
+
+func (w *watching) show(st *online.Status) error {
+	line := onlineLine(st)
+	if line == w.last {
+		return nil
+	}
+	format := "%s\n"
+	if w.terminal {
+		format = "\r\x1b[K%s"
+		if settled(st) {
+			format += "\n"
+		}
+	}
+	w.last = line
+	_, err := fmt.Fprintf(w.out, format, line)
+	return err
+}
+
+// onlineLine says in a line how far a migration is.
+func onlineLine(st *online.Status) string {
+	line := string(st.Phase)
+	switch {
+	case st.Fill != nil:
+		f := st.Fill
+		line += fmt.Sprintf(": %s side at %s of %s bytes of the log", f.Kind, thousands(f.Done), thousands(f.To))
+		if f.BytesPerSecond > 0 {
+			line += fmt.Sprintf(", %s bytes/s", thousands(f.BytesPerSecond))
+		}
+		if f.SecondsLeft >= 0 {
+			line += fmt.Sprintf(", %v left", time.Duration(f.SecondsLeft)*time.Second)
+		}
+	case st.VerifyingOf > 0:
+		line += fmt.Sprintf(": %s of %s queues compared", thousands(int64(st.VerifyingQueues)), thousands(int64(st.VerifyingOf)))
+	case st.Phase == state.Repairing:
+		line += fmt.Sprintf(": %d queues are built again from the log", st.Diverged[cq.KindFile]+st.Diverged[cq.KindRocks])
+	}
+	if st.Waits != "" {
+		line += "; " + st.Waits
+	}
+	return line
+}
+
+func printOnline(w io.Writer, st *online.Status, history bool) {
+	fmt.Fprintf(w, "Migration: %s\n", onlineLine(st))
+	if st.Phase == state.Absent || st.Phase == "" {
+		return
+	}
+	var rows [][2]string
+	add := func(name, format string, args ...any) {
+		rows = append(rows, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	add("direction", "%s -> %s", st.From, st.To)
+	add("queues are kept in", "%s", map[cq.Kind]string{cq.KindCombine: "files and RocksDB", cq.KindFile: "files", cq.KindRocks: "RocksDB"}[st.Queues])
+	add("read from", "%s", st.Reads)
+	if len(st.CanaryTopics) > 0 {
+		add("canary topics", "%s", strings.Join(st.CanaryTopics, ", "))
+	}
+	if v := st.Verified; v != nil {
+		add("verified", "%s queues, %s units, %s records, up to log offset %d, at %s", thousands(int64(v.Queues)), thousands(v.Units), thousands(v.Records), v.LogEnd, v.Time.Format(time.RFC3339))
+	}
+	for _, kind := range []cq.Kind{cq.KindFile, cq.KindRocks} {
+		if n := st.Diverged[kind]; n > 0 {
+			add(string(kind)+" side", "%d queues are built again", n)
+		}
+		if n := st.Differ[kind]; n > 0 {
+			add(string(kind)+" side", "%d queues differ and stay as they are", n)
+		}
+	}
+	for i := range st.Retired {
+		r := &st.Retired[i]
+		switch {
+		case r.Removed:
+			add("retired", "the %s queues; deleted", r.Kind)
+		case !r.Until.IsZero():
+			add("retired", "the %s queues, in %s until %s", r.Kind, r.Path, r.Until.Format(time.RFC3339))
+		}
+	}
+	table(w, rows...)
+	for _, d := range st.Differences {
+		fmt.Fprintf(w, "  differs: %s\n", d)
+	}
+	if next := nextOnline(st); next != "" {
+		fmt.Fprintf(w, "Next: %s\n", next)
+	}
+	if history {
+		printHistory(w, st.History)
+	}
+}
+
+// nextOnline says what an operator does next.
+func nextOnline(st *online.Status) string {
+	switch {
+	case !st.Online:
+		return ""
+	case st.Phase == state.Finalizing:
+		return "stop the broker in order and start it: the side that is not kept is moved aside then"
+	case st.RestartNeeded:
+		return "restart the broker: it then keeps its queues in files and in RocksDB"
+	}
+	switch st.Phase {
+	case state.Verified:
+		return "tandemmq migrate online cutover, with --topics for some first"
+	case state.Diverged:
+		return "see docs/migration.md; verify compares again, rollback gives up"
+	case state.Cutover:
+		return "tandemmq migrate online rollback goes back at any time; finalize gives the old side up"
+	case state.RolledBack:
+		return "tandemmq migrate online verify leads to another cutover; finalize gives the other side up"
+	}
+	return ""
+}
+
+func printHistory(w io.Writer, history []migrate.HistoryEntry) {
+	for _, h := range history {
+		fmt.Fprintf(w, "  %s  %-15s -> %-12s %s", h.Time.Format(time.RFC3339), h.Event, h.Phase, h.Actor)
+		if h.Note != "" {
+			fmt.Fprintf(w, "  (%s)", h.Note)
+		}
+		fmt.Fprintln(w)
+	}
+}

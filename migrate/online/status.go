@@ -1,0 +1,129 @@
+package online
+
+import (
+	"time"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate/state"
+	"github.com/tandemq/tandemmq/store"
+)
+
+// Status is how a migration stands, and how far it is.
+type Status struct {
+	Phase state.Phase `json:"phase"`
+	From  cq.Kind     `json:"from,omitempty"`
+	To    cq.Kind     `json:"to,omitempty"`
+	// Online tells that the migration is one of a running broker; otherwise the phase is that of one of the stopped store.
+	Online bool `json:"online"`
+	// Queues says what the broker keeps its queues in now: file, rocks, or combine.
+	Queues    cq.Kind `json:"queues"`
+	Reads     cq.Kind `json:"reads"`     // the side that serves
+	Authority cq.Kind `json:"authority"` // the side that says which offset comes next
+	// CanaryTopics are read from the target already.
+	CanaryTopics []string `json:"canaryTopics,omitempty"`
+	// Waits says what the migration waits for, or why it does not go on.
+	Waits string `json:"waits,omitempty"`
+	// RestartNeeded tells that it goes on when the broker was stopped in order and started.
+	RestartNeeded bool `json:"restartNeeded,omitempty"`
+
+	Fill *Progress `json:"fill,omitempty"` // while a side is filled from the log
+	// VerifyingQueues of VerifyingOf are compared, while that goes on.
+	VerifyingQueues int `json:"verifyingQueues,omitempty"`
+	VerifyingOf     int `json:"verifyingOf,omitempty"`
+	// Diverged are queues that are built again on a side; Differ are those that stay as they are.
+	Diverged map[cq.Kind]int `json:"diverged,omitempty"`
+	Differ   map[cq.Kind]int `json:"differ,omitempty"`
+
+	Verified    *state.Coverage      `json:"verified,omitempty"`
+	Differences []string             `json:"differences,omitempty"`
+	Kept        cq.Kind              `json:"kept,omitempty"`
+	Retired     []state.Retired      `json:"retired,omitempty"`
+	History     []state.HistoryEntry `json:"history"`
+}
+
+// Progress of a side that is filled, in physical offsets of the log.
+type Progress struct {
+	Kind           cq.Kind `json:"kind"`
+	From           int64   `json:"from"`
+	Done           int64   `json:"done"`
+	To             int64   `json:"to"` // moves as the log grows
+	BytesPerSecond int64   `json:"bytesPerSecond"`
+	// SecondsLeft is -1 while that cannot be told.
+	SecondsLeft int64 `json:"secondsLeft"`
+}
+
+// rate tells how fast something goes, over the last while.
+type rate struct {
+	at   [2]time.Time
+	done [2]int64
+}
+
+const rateWindow = 10 * time.Second
+
+func (r *rate) note(now time.Time, done int64) {
+	switch {
+	case r.at[0].IsZero() || done < r.done[1]:
+		r.at, r.done = [2]time.Time{now, now}, [2]int64{done, done}
+	case now.Sub(r.at[1]) > rateWindow:
+		r.at, r.done = [2]time.Time{r.at[1], now}, [2]int64{r.done[1], done}
+	}
+}
+
+func (r *rate) perSecond(now time.Time, done int64) int64 {
+	if d := now.Sub(r.at[0]).Seconds(); d > 0.05 && !r.at[0].IsZero() {
+		return int64(float64(done-r.done[0]) / d)
+	}
+	return 0
+}
+
+// progress notes how far the fill is.
+func (m *Migration) progress(done int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.rate.note(m.now(), done)
+}
+
+// Status returns how the migration stands. It waits for no step.
+func (m *Migration) Status() Status {
+	m.mu.Lock()
+	st := copyState(m.mu.st)
+	s := Status{
+		Phase: st.Phase, From: st.From, To: st.To, Online: st.Online != nil, Queues: m.o.Kind, Reads: m.o.Kind, Authority: m.o.Kind,
+		Waits: m.mu.why, VerifyingQueues: m.mu.done, VerifyingOf: m.mu.of, Kept: st.Kept, Retired: st.Retired, History: st.History,
+	}
+	m.mu.Unlock()
+	if st.Online != nil {
+		s.CanaryTopics, s.Verified, s.Differences = st.Online.CanaryTopics, st.Online.Verified, st.Online.Differences
+		s.RestartNeeded = !m.combined() && underWay(st.Phase) || st.Phase == state.Finalizing
+	}
+	if !m.combined() {
+		return s
+	}
+	if r, err := m.s.SideRoles(); err == nil {
+		s.Reads, s.Authority = r.Preferred, r.Authority
+	}
+	sides, err := m.s.SideStates()
+	if err != nil {
+		return s
+	}
+	s.Diverged, s.Differ = map[cq.Kind]int{}, map[cq.Kind]int{}
+	for kind, side := range sides {
+		s.Diverged[kind], s.Differ[kind] = side.Diverged, side.Given
+		if side.Filling != nil {
+			s.Fill = m.fillProgress(&side)
+		}
+	}
+	return s
+}
+
+func (m *Migration) fillProgress(side *store.SideState) *Progress {
+	f := side.Filling
+	p := &Progress{Kind: side.Kind, From: f.From, Done: f.Done, To: max(f.To, m.s.Watermarks().Appended), SecondsLeft: -1}
+	m.mu.Lock()
+	p.BytesPerSecond = m.mu.rate.perSecond(m.now(), f.Done)
+	m.mu.Unlock()
+	if p.BytesPerSecond > 0 {
+		p.SecondsLeft = (p.To - p.Done) / p.BytesPerSecond
+	}
+	return p
+}

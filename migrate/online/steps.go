@@ -1,0 +1,487 @@
+package online
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate"
+	"github.com/tandemq/tandemmq/migrate/state"
+)
+
+// refused is a *migrate.RefusedError.
+func refused(step string, reasons ...string) error {
+	return &migrate.RefusedError{Step: step, Reasons: reasons}
+}
+
+// BeginOptions of Begin.
+type BeginOptions struct {
+	// To is the side to move to. Empty: the one that the store does not serve from.
+	To cq.Kind
+	// Layout says where a new RocksDB goes. Empty: state.LayoutSeparate.
+	Layout state.RocksLayout
+	// BatchTopics are topics with batch queues, which RocksDB cannot hold.
+	BatchTopics []string
+	// AnySpace begins although the disk seems to have too little room.
+	AnySpace bool
+}
+
+// Begin sets a migration up. A store with one kind of queues has to be opened again, with what Require answers then; one that is combined goes on at once. A migration that is under way in the same
+// direction stays as it is. actor says who asked, for the audit trail, here and below.
+//
+// Errors: *migrate.RefusedError; those of the state's file.
+func (m *Migration) Begin(_ context.Context, actor string, o BeginOptions) error {
+	if err := m.comparing("begin"); err != nil {
+		return err
+	}
+	m.step.Lock()
+	defer m.step.Unlock()
+	st := m.state()
+	from, err := m.serving()
+	if err != nil {
+		return err
+	}
+	if o.To == "" {
+		o.To = otherKind(from)
+		if st.Online != nil && underWay(st.Phase) {
+			o.To = st.To
+		}
+	}
+	switch {
+	case o.To != cq.KindFile && o.To != cq.KindRocks:
+		return refused("begin", fmt.Sprintf("side %q: use %s or %s", o.To, cq.KindFile, cq.KindRocks))
+	case st.Online != nil && underWay(st.Phase) && st.To == o.To:
+		return nil
+	case st.Online != nil && underWay(st.Phase):
+		return refused("begin", fmt.Sprintf("a migration from %s to %s is under way, and %s: roll it back first", st.From, st.To, st.Phase))
+	case st.Phase == state.Cutover || st.Phase == state.RollingBack || st.Phase == state.Finalizing:
+		return refused("begin", fmt.Sprintf("the migration from %s to %s is %s: finalize it, or roll it back first", st.From, st.To, st.Phase))
+	case underWay(st.Phase) && st.Phase != state.Planned:
+		return refused("begin", fmt.Sprintf("the migration from %s to %s of the stopped store is %s: go on with it there (`tandemmq migrate run`), which ends with a cutover or can be begun anew", st.From, st.To, st.Phase))
+	case from == o.To:
+		return refused("begin", fmt.Sprintf("the store is read from its %s queues already", o.To))
+	}
+	if reasons := m.obstacles(from, &o); len(reasons) > 0 {
+		return refused("begin", reasons...)
+	}
+	if o.Layout == "" {
+		o.Layout = state.LayoutSeparate
+	}
+	m.certified, m.rounds = nil, 0
+	note := fmt.Sprintf("from %s to %s in a running broker", from, o.To)
+	if !m.combined() {
+		note += ", which has to be restarted once to write both"
+	}
+	err = m.advance(state.Plan, actor, note, func(st *state.State) {
+		st.From, st.To, st.RocksLayout, st.CQFileSize = from, o.To, o.Layout, m.o.CQFileBytes
+		st.BackfilledTo, st.Verified, st.Notices, st.BuiltQueues, st.Missing, st.TargetCreated, st.Kept = -1, nil, nil, nil, "", false, ""
+		st.Online = &state.Online{}
+	})
+	if st := m.state(); err == nil && !m.combined() {
+		m.wait(notCombined(&st, m.o.Kind))
+	}
+	m.kickNow()
+	return err
+}
+
+func underWay(p state.Phase) bool {
+	switch p {
+	case state.Planned, state.Backfilling, state.CatchingUp, state.Verifying, state.Verified, state.Diverged, state.Repairing:
+		return true
+	}
+	return false
+}
+
+func otherKind(k cq.Kind) cq.Kind {
+	if k == cq.KindFile {
+		return cq.KindRocks
+	}
+	return cq.KindFile
+}
+
+// serving returns the side that the store is read from.
+func (m *Migration) serving() (cq.Kind, error) {
+	if !m.combined() {
+		return m.o.Kind, nil
+	}
+	r, err := m.s.SideRoles()
+	return r.Preferred, err
+}
+
+// obstacles are reasons against a migration that are known beforehand.
+func (m *Migration) obstacles(from cq.Kind, o *BeginOptions) (reasons []string) {
+	if len(o.BatchTopics) > 0 {
+		reasons = append(reasons, "topics with batch queues cannot be held by RocksDB: "+strings.Join(o.BatchTopics, ", "))
+	}
+	keys, err := m.s.Queues()
+	if err != nil {
+		return append(reasons, err.Error())
+	}
+	if m.combined() {
+		return reasons // both sides are there
+	}
+	var units int64
+	for _, k := range keys {
+		b, ok, err := m.s.Bounds(k)
+		if err == nil && ok {
+			units += b.Max - b.Min
+		}
+	}
+	if m.o.FreeBytes == nil || o.AnySpace {
+		return reasons
+	}
+	need := migrate.SpaceNeeded(o.To, units, int64(len(keys)))
+	if free, err := m.o.FreeBytes(); err != nil || free < need {
+		reasons = append(reasons, fmt.Sprintf("about %d bytes are needed for the %s side, %d are free %v", need, o.To, free, errors.Join(err)))
+	}
+	return reasons
+}
+
+// Verify has everything be verified again, from the first unit on. Canary topics are read from the source again. After a rollback, while both sides are still written, it leads on to another cutover.
+//
+// Errors: *migrate.RefusedError; those of the state's file.
+func (m *Migration) Verify(_ context.Context, actor string) error {
+	m.lockNow()
+	defer m.step.Unlock()
+	st := m.state()
+	switch {
+	case st.Online == nil:
+		return refused("verify", nothing(&st))
+	case st.Phase == state.Planned || st.Phase == state.Backfilling || st.Phase == state.CatchingUp:
+		return refused("verify", fmt.Sprintf("the migration is %s: it is verified when the target is filled", st.Phase))
+	case !m.combined():
+		return refused("verify", notCombined(&st, m.o.Kind))
+	}
+	m.rounds, m.retry = 0, time.Time{}
+	err := m.advance(state.VerifyStart, actor, "", func(st *state.State) { st.Online.Verified, st.Online.CanaryTopics = nil, nil })
+	if err != nil {
+		return m.refuse("verify", err)
+	}
+	m.kickNow()
+	return m.giveRolesNow()
+}
+
+func nothing(st *state.State) string {
+	if st.Phase == state.Absent || st.Phase == "" {
+		return "no migration has been begun: use begin"
+	}
+	return fmt.Sprintf("the migration from %s to %s is one of the stopped store, and %s", st.From, st.To, st.Phase)
+}
+
+// refuse makes a refusal of a transition that is not possible.
+func (m *Migration) refuse(step string, err error) error {
+	var bad *state.TransitionError
+	if errors.As(err, &bad) {
+		return refused(step, bad.Error())
+	}
+	return err
+}
+
+func (m *Migration) giveRolesNow() error {
+	st := m.state()
+	return m.giveRoles(&st)
+}
+
+// lockNow is m.step.Lock for a step that does not wait for a comparison under way: it ends it.
+func (m *Migration) lockNow() {
+	m.urgent.Add(1)
+	m.mu.Lock()
+	if m.mu.cancel != nil {
+		m.mu.cancel()
+	}
+	m.mu.Unlock()
+	m.step.Lock()
+	m.urgent.Add(-1)
+}
+
+// comparing refuses a step that would have to wait for a comparison.
+func (m *Migration) comparing(step string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.cancel == nil {
+		return nil
+	}
+	return refused(step, fmt.Sprintf("the migration is %s: %d of %d queues are compared", m.mu.st.Phase, m.mu.done, m.mu.of))
+}
+
+// Cutover moves reads, and the say about the next offset, to the target; of topics alone it moves the reads, in addition to those that were moved before. First it compares what came since the
+// verification. It is refused unless the migration is verified, both sides are whole, and that comparison finds nothing.
+//
+// Errors: *migrate.RefusedError, *DiffersError, which leave reads where they are; those of the store.
+func (m *Migration) Cutover(ctx context.Context, actor string, topics []string) error {
+	if err := m.comparing("cutover"); err != nil {
+		return err
+	}
+	m.step.Lock()
+	defer m.step.Unlock()
+	st := m.state()
+	switch {
+	case st.Online == nil:
+		return refused("cutover", nothing(&st))
+	case st.Phase == state.Cutover && len(topics) == 0:
+		return m.giveRolesNow() // it was done
+	case st.Phase != state.Verified || st.Online.Verified == nil || m.certified == nil:
+		return refused("cutover", fmt.Sprintf("the migration is %s, not verified", st.Phase))
+	case !m.combined():
+		return refused("cutover", notCombined(&st, m.o.Kind))
+	}
+	if err := m.known(topics); err != nil {
+		return err
+	}
+	if err := m.whole("cutover", st.From, st.To); err != nil {
+		return err
+	}
+	if err := m.compareRest(ctx, "cutover"); err != nil {
+		return err
+	}
+	if len(topics) > 0 {
+		return m.moveCanaries(actor, slices.Concat(st.Online.CanaryTopics, topics))
+	}
+	note := fmt.Sprintf("%d queues, compared up to %d", len(m.certified), m.state().Online.Verified.LogEnd)
+	if err := m.advance(state.CutOver, actor, note, func(st *state.State) { st.Online.CanaryTopics = nil }); err != nil {
+		return err
+	}
+	if err := m.giveRolesNow(); err != nil { // a side has failed in this very moment
+		back := errors.Join(m.advance(state.RollbackStart, actor, "reads did not move: "+err.Error(), nil), m.giveBack(actor))
+		return errors.Join(fmt.Errorf("cutover: %w", err), back)
+	}
+	return nil
+}
+
+// known tells whether there are such topics.
+func (m *Migration) known(topics []string) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	keys, err := m.s.Queues()
+	if err != nil {
+		return err
+	}
+	var reasons []string
+	for _, t := range topics {
+		if !slices.ContainsFunc(keys, func(k cq.Key) bool { return k.Topic == t }) {
+			reasons = append(reasons, fmt.Sprintf("topic %s has no queues here", t))
+		}
+	}
+	if len(reasons) > 0 {
+		return refused("cutover", reasons...)
+	}
+	return nil
+}
+
+// whole tells why sides lack something.
+func (m *Migration) whole(step string, kinds ...cq.Kind) error {
+	sides, err := m.s.SideStates()
+	if err != nil {
+		return err
+	}
+	var reasons []string
+	for _, kind := range kinds {
+		s := sides[kind]
+		if s.Comparing && s.Filling == nil {
+			reasons = append(reasons, fmt.Sprintf("the %s side is being compared with the log since the store was opened", kind))
+		}
+		if s.Filling != nil {
+			reasons = append(reasons, fmt.Sprintf("the %s side is being filled, and is at %d of %d", kind, s.Filling.Done, s.Filling.To))
+		}
+		if s.Diverged > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d queues are being built again on the %s side", s.Diverged, kind))
+		}
+		if s.Given > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d queues of the %s side differ, or it cannot have them", s.Given, kind))
+		}
+		if s.Failure != nil {
+			reasons = append(reasons, fmt.Sprintf("the %s side was given up: %v", kind, s.Failure))
+		}
+	}
+	if len(reasons) > 0 {
+		return refused(step, reasons...)
+	}
+	return nil
+}
+
+// compareRest compares what came since the last verification; everything, where none counts.
+func (m *Migration) compareRest(ctx context.Context, step string) error {
+	c, err := m.compare(ctx, step, m.certified, 0)
+	var differs *DiffersError
+	if errors.As(err, &differs) {
+		if m.state().Phase == state.Verified {
+			err = errors.Join(err, m.advance(state.VerifyDiffers, m.o.Actor, "found by "+step, func(st *state.State) {
+				st.Online.Verified, st.Online.CanaryTopics, st.Online.Differences = nil, nil, differs.Differences
+			}), m.giveRolesNow())
+		}
+		return err
+	}
+	if err == nil {
+		err = c.keep()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return m.change(func(st *state.State) {
+		if v := st.Online.Verified; v != nil {
+			c.coverage.Units += v.Units
+			c.coverage.Records += v.Records
+		}
+		st.Online.Verified = &c.coverage
+	})
+}
+
+// moveCanaries has topics read from the target.
+func (m *Migration) moveCanaries(actor string, topics []string) error {
+	slices.Sort(topics)
+	topics = slices.Compact(topics)
+	before := m.state().Online.CanaryTopics
+	move := func(to []string, note string) error {
+		return m.advance(state.Canary, actor, note, func(st *state.State) { st.Online.CanaryTopics = to })
+	}
+	if err := move(topics, "read from the target: "+strings.Join(topics, ", ")); err != nil {
+		return err
+	}
+	if err := m.giveRolesNow(); err != nil {
+		return errors.Join(fmt.Errorf("cutover: %w", err), move(before, "reads did not move: "+err.Error()))
+	}
+	return nil
+}
+
+// Rollback moves reads back to the source, which must have whatever the target has: what came since the last comparison is compared first, unless the target has failed. Before the cutover it gives the
+// migration up; canary topics are read from the source again. Both sides are still written, so that Verify leads on to another cutover; Finalize ends that.
+//
+// Errors: *migrate.RefusedError, *DiffersError, which leave reads where they are; those of the store.
+func (m *Migration) Rollback(ctx context.Context, actor string) error {
+	m.lockNow()
+	defer m.step.Unlock()
+	m.retry = time.Time{}
+	st := m.state()
+	switch {
+	case st.Online == nil:
+		return refused("rollback", nothing(&st))
+	case st.Phase == state.RolledBack:
+		return nil
+	case underWay(st.Phase):
+		if err := m.advance(state.Cancel, actor, "given up before reads have moved", func(st *state.State) { st.Online.CanaryTopics, st.Online.Verified = nil, nil }); err != nil {
+			return err
+		}
+		if !m.combined() {
+			return nil
+		}
+		return m.giveRolesNow()
+	case st.Phase == state.Finalizing && st.Kept != st.To, st.Phase == state.Finalized:
+		return refused("rollback", fmt.Sprintf("the migration is %s, and the %s side is kept", st.Phase, st.Kept))
+	case !m.combined():
+		return refused("rollback", notCombined(&st, m.o.Kind))
+	}
+	if st.Phase != state.RollingBack {
+		if err := m.readyToRollBack(ctx, &st); err != nil { // before anything is noted
+			return err
+		}
+		if err := m.advance(state.RollbackStart, actor, "", func(st *state.State) { st.Kept = "" }); err != nil {
+			return m.refuse("rollback", err)
+		}
+		return m.giveBack(actor)
+	}
+	return m.rollBack(ctx, actor)
+}
+
+// readyToRollBack tells why reads cannot go back to the source.
+func (m *Migration) readyToRollBack(ctx context.Context, st *state.State) error {
+	if err := m.whole("rollback", st.From); err != nil {
+		return err
+	}
+	sides, err := m.s.SideStates()
+	if err != nil {
+		return err
+	}
+	if target := sides[st.To]; !target.Whole() {
+		m.o.Logger.Warn("the sides are not compared before the rollback: the one that is left lacks something", slog.String("kind", string(st.To)), slog.Any("err", target.Failure))
+		return nil
+	}
+	return m.compareRest(ctx, "rollback")
+}
+
+// rollBack goes on with a rollback that was begun.
+func (m *Migration) rollBack(ctx context.Context, actor string) error {
+	st := m.state()
+	if err := m.readyToRollBack(ctx, &st); err != nil {
+		return err
+	}
+	return m.giveBack(actor)
+}
+
+// giveBack gives reads and authority back, and notes it.
+func (m *Migration) giveBack(actor string) error {
+	st := m.state()
+	back := st
+	back.Phase = state.RolledBack
+	if err := m.giveRoles(&back); err != nil {
+		return fmt.Errorf("rollback: %w", err)
+	}
+	return m.advance(state.RollbackEnd, actor, "", func(st *state.State) { st.Online.Verified, st.Online.CanaryTopics = nil, nil })
+}
+
+// Finalize gives up the side that reads do not belong to: the source after a cutover, the target after a rollback. It is moved aside by Finish when the store is next opened after a stop in order, and
+// deleted when grace is over (0: DefaultGrace). Until then it can be rolled back.
+//
+// Errors: *migrate.RefusedError; those of the state's file.
+func (m *Migration) Finalize(_ context.Context, actor string, grace time.Duration) error {
+	if err := m.comparing("finalize"); err != nil {
+		return err
+	}
+	m.step.Lock()
+	defer m.step.Unlock()
+	st := m.state()
+	if st.Online == nil {
+		return refused("finalize", nothing(&st))
+	}
+	kept := st.To
+	switch st.Phase {
+	case state.Finalized:
+		return nil
+	case state.Cutover:
+	case state.RolledBack:
+		kept = st.From
+	case state.Finalizing:
+		kept = st.Kept
+	default:
+		return refused("finalize", fmt.Sprintf("the migration is %s: only after a cutover, or a rollback, is there a side to give up", st.Phase))
+	}
+	if m.combined() {
+		if err := m.whole("finalize", kept); err != nil {
+			return err
+		}
+		if err := m.lights(kept); err != nil {
+			return err
+		}
+	} else if m.o.Kind != kept {
+		return refused("finalize", notCombined(&st, m.o.Kind))
+	}
+	if grace <= 0 {
+		grace = DefaultGrace
+	}
+	note := fmt.Sprintf("the %s queues are kept; the others are moved aside by the next start, and deleted %v later", kept, grace)
+	return m.refuse("finalize", m.advance(state.FinalizeStart, actor, note, func(st *state.State) {
+		st.Kept, st.Online.GraceSeconds = kept, int64(grace.Seconds())
+	}))
+}
+
+// lights refuses to give RocksDB up while it has light queues for itself.
+func (m *Migration) lights(kept cq.Kind) error {
+	if kept != cq.KindFile || !m.o.LightAlone {
+		return nil
+	}
+	keys, err := m.s.Queues()
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if k.IsLMQ() {
+			return refused("finalize", fmt.Sprintf("light queues, %s for one, are in RocksDB alone: open the store with combineCQUseRocksdbForLmq=false and enableMultiDispatch=true first, which fills the files", k))
+		}
+	}
+	return nil
+}
