@@ -103,7 +103,19 @@ func Open(o Options) (b *Broker, err error) {
 			return false // Open fails
 		}
 		t, _ := b.topics.Get(topic)
-		return t.Attributes[meta.AttributeQueueType] == meta.QueueTypeBatch
+		return isBatch(t)
+	}
+	o.Store.HasBatchTopics = func() bool {
+		if openTopics() != nil {
+			return true // Open fails
+		}
+		all, _ := b.topics.All()
+		for _, t := range all {
+			if isBatch(t) {
+				return true
+			}
+		}
+		return false
 	}
 	if err := b.openRules(); err != nil {
 		return nil, err
@@ -309,3 +321,6 @@ func (b *Broker) Close() error {
 	})
 	return b.closed
 }
+
+// isBatch tells whether the queues of a topic are batch queues.
+func isBatch(t meta.Topic) bool { return t.Attributes[meta.AttributeQueueType] == meta.QueueTypeBatch }

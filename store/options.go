@@ -315,6 +315,9 @@ type Options struct {
 	// it can be stored whole, as an inner batch. Called by puts and reads, and for each record that is dispatched, during Open too,
 	// concurrently: it has to be ready before that. Where it panics dispatch to the queues stops. nil: no topic. Not a property.
 	IsBatchTopic func(topic string) bool `prop:"-"`
+	// HasBatchTopics tells, while the store is opened, whether there is any such topic: only then is the log read for what comes next in their queues, which are in no store of
+	// queues. nil: there may be, where IsBatchTopic is set. Not a property.
+	HasBatchTopics func() bool `prop:"-"`
 	// Logger gets what needs an operator's eye. nil: nothing is logged. Not a property.
 	Logger *slog.Logger `prop:"-"`
 }

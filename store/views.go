@@ -23,6 +23,7 @@ type views struct {
 	rocksIndex *rocksIndexView // nil: none
 	sides      *sides          // of a combined store; nil: there is one store of queues
 	starts     []viewStart
+	batches    bool // there may be batch queues
 
 	rocksBroken []brokenQueue // noted of a RocksDB that is not open
 

@@ -1,14 +1,17 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -532,5 +535,27 @@ func TestLightOffsetsWithoutUnitsGoOn(t *testing.T) {
 		}
 		require.NoError(t, s.Close())
 		require.NoFileExists(t, NewLayout(root).AbortPath())
+	}
+}
+
+// TestLogIsReadForBatchTopicsAlone: a store of RocksDB queues that was closed in order is opened without the log being read, unless there are topics of batch queues, which
+// only the log knows of.
+func TestLogIsReadForBatchTopicsAlone(t *testing.T) {
+	needRocksDB(t)
+	for name, c := range map[string]struct {
+		has  func() bool
+		read bool
+	}{"there are none": {func() bool { return false }, false}, "there are": {func() bool { return true }, true}, "nobody knows": {nil, true}} {
+		t.Run(name, func(t *testing.T) {
+			root, o := t.TempDir(), viewOptions(StoreTypeRocksDB)
+			s := openStore(t, root, o)
+			putSome(t, s, 10)
+			require.NoError(t, s.Close())
+			var told bytes.Buffer
+			o.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			o.IsBatchTopic, o.HasBatchTopics = func(string) bool { return false }, c.has
+			require.NoError(t, openStore(t, root, o).Close())
+			require.Equal(t, c.read, strings.Contains(told.String(), "the log is read for the offsets of its queues"), told.String())
+		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 // rebuildBytes are dispatched while the store serves (rebuild.go).
 func (s *Store) openViews(unclean bool) (err error) {
 	v := &views{s: s, broken: make(chan struct{}, 1), repaced: make(chan struct{}, 1), verified: make(chan struct{}), noted: -1}
+	v.batches = s.o.IsBatchTopic != nil && (s.o.HasBatchTopics == nil || s.o.HasBatchTopics())
 	if v.checkpoint, _, err = readCheckpoint(s.fs, s.layout.CheckpointPath(), time.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.logger.Warn("checkpoint is not used", slog.Any("err", err)) // costs time, and nothing else
 		v.checkpoint = Checkpoint{}
@@ -330,7 +331,7 @@ func (v *views) lost() bool {
 
 // learns tells whether the log is asked what comes next in each queue. RocksDB queues need not be, a row of theirs has the max offset; but
 // batch queues are in no store of queues.
-func (v *views) learns() bool { return v.hasFiles() || v.s.o.IsBatchTopic != nil }
+func (v *views) learns() bool { return v.hasFiles() || v.batches }
 
 // readNote returns the file queue-offsets if it fits the log, nil otherwise.
 func (v *views) readNote(log *commitlog.Log, end int64) *queueOffsets {
