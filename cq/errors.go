@@ -12,6 +12,8 @@ var (
 	ErrCorrupt          = errors.New("consume queue is corrupt")
 	ErrReadOnly         = errors.New("consume queue store is open read-only")
 	ErrDiverged         = errors.New("consume queue diverges")
+	// ErrNoRoom is what Flush answers while the disk is full and the store waits for room: what was accepted is readable and not durable yet, and nothing is lost. The next Flush may succeed.
+	ErrNoRoom = errors.New("the disk of the consume queues is full")
 	// ErrNoRocksDB is what every call of the RocksDB store answers in a binary built with CGO_ENABLED=0.
 	ErrNoRocksDB = errors.New("this binary was built without cgo and has no RocksDB; build it with CGO_ENABLED=1")
 )

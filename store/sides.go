@@ -367,6 +367,7 @@ func (d *sides) marks(m map[string]ViewMark, both ViewMark) {
 		if kind == cq.KindRocks {
 			d.v.s.replacing.tell(&mark)
 		}
+		mark.Waiting = whyWaiting(d.side(kind))
 		m[string(kind)+" queues"] = mark
 	}
 }

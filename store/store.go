@@ -250,6 +250,9 @@ func (s *Store) flagsError() error {
 	for _, e := range s.flags.Reasons() {
 		err = fmt.Errorf("%w; %v since %v: %s", err, e.Flag, e.Time, e.Reason)
 	}
+	if s.flags.Bits()&errorFlags != 0 {
+		err = fmt.Errorf("%w; when the cause is gone, `tandemmq store recover --store %s` of the stopped store clears them", err, s.layout.Root)
+	}
 	return errors.Join(err, s.log.Failure())
 }
 

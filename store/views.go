@@ -186,7 +186,12 @@ func (v *views) flushNowAndThen(ctx context.Context) {
 		case <-v.repaced:
 			t.Reset(v.s.live().FlushConsumeQueueThoroughInterval)
 		case <-t.C:
-			if err := v.flush(ctx); err != nil && ctx.Err() == nil && !v.s.replacing.owed() {
+			err := v.flush(ctx)
+			switch {
+			case err == nil || ctx.Err() != nil || v.s.replacing.owed():
+			case errors.Is(err, cq.ErrNoRoom):
+				v.s.logger.Warn("consume queues are not durable and wait for room on their disk", slog.Any("err", err), slog.Duration("retryIn", v.s.o.FlushConsumeQueueThoroughInterval))
+			default:
 				v.s.setFlag(FlagLogicsQueueError, err)
 			}
 		}

@@ -42,7 +42,9 @@ type ViewMark struct {
 	// Rebuilding is there.
 	SetAside string `json:"setAside,omitempty"`
 	Damage   string `json:"damage,omitempty"`
-	Failure  string `json:"failure,omitempty"` // why dispatch has stopped
+	// Waiting is why RocksDB tries writes again, as while its disk is full. What was dispatched can be read; it is not durable, and is in the log.
+	Waiting string `json:"waiting,omitempty"`
+	Failure string `json:"failure,omitempty"` // why dispatch has stopped
 }
 
 // Watermarks returns how far everything has come. Each value was true at some moment during the call.
@@ -62,6 +64,7 @@ func (s *Store) Watermarks() Watermarks {
 		}
 		if v.queues.Kind() == cq.KindRocks {
 			s.replacing.tell(&mark)
+			mark.Waiting = whyWaiting(v.queues)
 		}
 		m.Views[q.name()] = mark
 		if v.sides != nil {
@@ -106,4 +109,14 @@ func (s *Store) sinceRecord(phy int64) int64 {
 		return 0
 	}
 	return max(time.Now().UnixMilli()-ms, 0)
+}
+
+// whyWaiting says why a store of queues tries writes again, "" where it does not.
+func whyWaiting(queues cq.Store) string {
+	if w, ok := queues.(interface{ Waiting() error }); ok {
+		if err := w.Waiting(); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
 }

@@ -70,6 +70,9 @@ func printStoreStatus(out io.Writer, st *store.Status) error {
 	for _, e := range st.ErrorFlags {
 		fmt.Fprintf(w, "flag\t%v\tsince %s: %s\n", e.Flag, e.Time.UTC().Format(time.RFC3339), e.Reason)
 	}
+	if len(st.ErrorFlags) > 0 {
+		fmt.Fprintf(w, "\t\tputs are refused; when the cause is gone, `tandemmq store recover --store %s` clears it\n", shellWord(st.Store))
+	}
 	for _, dir := range st.SetAside {
 		fmt.Fprintf(w, "set aside\t\ta damaged RocksDB of queues, which nothing needs any more: %s\n", dir)
 	}

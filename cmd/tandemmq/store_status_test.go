@@ -54,6 +54,13 @@ func TestStoreStatus(t *testing.T) {
 	_, stdout, _ = runApp(t, "store", "status", "--store", root)
 	require.Contains(t, stdout, "a damaged RocksDB of queues, which nothing needs any more: "+aside)
 
+	flags, err := store.OpenRunningFlags(nil, store.NewLayout(root).StateDir())
+	require.NoError(t, err)
+	require.NoError(t, flags.Set(store.FlagLogicsQueueError, "no luck"))
+	_, stdout, _ = runApp(t, "store", "status", "--store", root)
+	require.Regexp(t, `LOGICS_QUEUE_ERROR +since .*: no luck`, stdout)
+	require.Contains(t, stdout, "`tandemmq store recover --store "+root+"`")
+
 	code, _, stderr = runApp(t, "store", "status", "--store", filepath.Join(root, "nothing"))
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "nothing")

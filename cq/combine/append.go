@@ -359,7 +359,7 @@ func (s *Store) AwaitReadable(ctx context.Context) error {
 }
 
 // Flush returns when everything accepted before the call is durable on both sides. A held side is flushed as well; one that has failed is left
-// out. A side whose flush fails for good is given up, except for the authority. Queues for which the preferred side lagged are looked at again.
+// out. A side whose flush fails for good is given up, except for the authority. An error that matches cq.ErrNoRoom says that a side waits for room, and nothing else is wrong. Queues for which the preferred side lagged are looked at again.
 func (s *Store) Flush(ctx context.Context) error {
 	defer s.lookAgain()
 	return s.each(ctx, func(d *side) bool { return d.failed.Load() == nil }, func(d *side) error { return d.Flush(ctx) })
@@ -371,12 +371,17 @@ func (s *Store) each(ctx context.Context, which func(d *side) bool, fn func(d *s
 		return cq.ErrClosed
 	}
 	var errs []error
+	var waits error
 	for _, d := range s.sides {
 		if !which(d) {
 			continue
 		}
 		err := fn(d)
 		if err == nil {
+			continue
+		}
+		if errors.Is(err, cq.ErrNoRoom) { // it goes on by itself, or fails for good
+			waits = fmt.Errorf("%s side: %w", d.kind, err)
 			continue
 		}
 		if ctx.Err() != nil || errors.Is(err, cq.ErrClosed) || errors.Is(err, cq.ErrReadOnly) ||
@@ -388,5 +393,8 @@ func (s *Store) each(ctx context.Context, which func(d *side) bool, fn func(d *s
 		s.giveUpLocked(d, err)
 		s.write.Unlock()
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return waits
 }

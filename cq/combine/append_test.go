@@ -3,6 +3,7 @@ package combine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -206,6 +207,24 @@ func TestFlushFails(t *testing.T) {
 	require.ErrorIs(t, d.Failure(cq.KindRocks), d.rocks.broken)
 	_, _, durable := d.Progress()
 	require.EqualValues(t, 910, durable)
+}
+
+// A side that waits for room is not given up, takes nothing upon it, and is told of by Flush unless something else is wrong too.
+func TestFlushThatWaitsForRoom(t *testing.T) {
+	d := newDuo(t, combine.Options{})
+	require.NoError(t, d.Append(t.Context(), row(keyA, 0, 10, 0)))
+	d.rocks.full = fmt.Errorf("flush: %w", cq.ErrNoRoom)
+	require.ErrorIs(t, d.Flush(t.Context()), cq.ErrNoRoom)
+	require.NoError(t, d.Failure(cq.KindRocks))
+	require.ErrorIs(t, d.Waiting(cq.KindRocks), cq.ErrNoRoom)
+	require.NoError(t, d.Waiting(cq.KindFile))
+	require.ErrorIs(t, d.SetPreferred(cq.KindRocks), cq.ErrNoRoom)
+	require.ErrorIs(t, d.SetAuthority(cq.KindRocks), cq.ErrNoRoom)
+	require.NoError(t, d.Append(t.Context(), row(keyA, 10, 20, 1000)))
+	d.file.broken = errors.New("disk on fire")
+	require.NotErrorIs(t, d.Flush(t.Context()), cq.ErrNoRoom)
+	d.file.broken, d.rocks.full = nil, nil
+	require.NoError(t, d.Flush(t.Context()))
 }
 
 func TestEndedContextIsNoFailure(t *testing.T) {

@@ -263,6 +263,8 @@ func (s *Store) fitLocked(d *side, gains bool, reads func(k cq.Key) bool) error 
 		return fmt.Errorf("it cannot be written to: %w", d.gone)
 	case d.held.Load():
 		return errors.New("it is held, and lacks what was appended meanwhile")
+	case d.waiting() != nil:
+		return fmt.Errorf("it cannot be written to at this moment: %w", d.waiting())
 	}
 	return d.diverged.first(reads)
 }
@@ -287,7 +289,7 @@ func (s *Store) prefer(k cq.Key) *side {
 }
 
 // SetPreferred makes reads go to that side, of all topics, queue by queue as far as it is ready. It returns when whatever was appended can be read from
-// both, so that no queue seems to lose its newest units. A side that is held or has failed is refused. Whether the side has
+// both, so that no queue seems to lose its newest units. A side that is held or has failed is refused, and so is one that cannot be written to at this moment. Whether the side has
 // the right units is for the caller to have verified.
 func (s *Store) SetPreferred(kind cq.Kind) error {
 	return s.change("prefer", kind, func(d *side) {
@@ -314,6 +316,8 @@ func (s *Store) change(what string, kind cq.Kind, set func(d *side)) error {
 		err = fmt.Errorf("it was given up: %w", d.failure())
 	case d.held.Load():
 		err = errors.New("it is held, and lacks what was appended meanwhile")
+	case d.waiting() != nil:
+		err = fmt.Errorf("it cannot be written to at this moment: %w", d.waiting())
 	default:
 		err = s.awaitReadable(context.Background(), s.sides[:]...)
 	}
@@ -337,6 +341,23 @@ func (s *Store) awaitReadable(ctx context.Context, sides ...*side) error {
 		}
 	}
 	return nil
+}
+
+// waiting returns why a side tries a write or a flush again, nil where it does not.
+func (d *side) waiting() error {
+	if w, ok := d.Store.(interface{ Waiting() error }); ok {
+		return w.Waiting()
+	}
+	return nil
+}
+
+// Waiting returns why the side of that kind tries a write or a flush again, as while its disk is full; nil where it does not.
+func (s *Store) Waiting(kind cq.Kind) error {
+	d, err := s.side(kind)
+	if err != nil {
+		return nil
+	}
+	return d.waiting()
 }
 
 // catchUp waits until what was appended to a side can be read there.

@@ -21,6 +21,7 @@ type fake struct {
 	late   bool             // units are readable from AwaitReadable on
 	quick  bool             // nothing is late, and there are many queues
 	broken error            // every write fails
+	full   error            // every flush fails, for now
 	unfit  map[cq.Key]error // entries of these queues are refused
 	end    int64            // of what was accepted
 	shown  int64
@@ -104,12 +105,14 @@ func (f *fake) AwaitReadable(ctx context.Context) error {
 }
 
 func (f *fake) Flush(ctx context.Context) error {
-	err := f.AwaitReadable(ctx)
+	err := errors.Join(f.AwaitReadable(ctx), f.full)
 	if err == nil {
 		f.synced = f.end
 	}
 	return err
 }
+
+func (f *fake) Waiting() error { return f.full }
 
 func (f *fake) Progress() (accepted, readable, durable int64) { return f.end, f.shown, f.synced }
 func (f *fake) DispatchFrom() int64                           { return f.end }

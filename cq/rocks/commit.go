@@ -3,6 +3,7 @@
 package rocks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 type committer struct {
 	s     *Store
 	write func(b *rocks.Batch, grouped bool) error // DB.Write, other in tests
+	flush func() error                             // DB.Flush, the same
 	rows  rowWriter                                // of who is busy
 
 	mu struct { // after Store.write, before Store.mu
@@ -37,10 +39,15 @@ type committer struct {
 		since    time.Time    // of the first of them
 		stopping bool
 
-		accepted, committed int64 // units, since Open
-		acceptedPhy         int64 // end of the furthest record accepted
-		failed              error // sticky
-		given               int   // how often what was accepted was given up, see abandon
+		accepted, committed int64    // units, since Open
+		acceptedPhy         int64    // end of the furthest record accepted
+		failed              error    // sticky
+		trying              error    // of the attempts at busy; nil: it goes well
+		full                struct { // what Flush met since there was no room
+			err   error // nil: there is room
+			since time.Time
+		}
+		given int // how often what was accepted was given up, see abandon
 	}
 	// ceiling is what the checkpoint row may not exceed, see Store.Noted.
 	ceiling atomic.Int64
@@ -51,7 +58,7 @@ type committer struct {
 }
 
 func (c *committer) start(s *Store) {
-	c.s, c.write = s, s.db.Write
+	c.s, c.write, c.flush = s, s.db.Write, s.db.Flush
 	c.work.L, c.done.L = &c.mu, &c.mu
 	c.mu.acceptedPhy = s.mu.dispatched
 	c.ceiling.Store(math.MaxInt64)
@@ -117,7 +124,7 @@ func (c *committer) commitLocked() {
 		c.failLocked(err)
 	} else {
 		c.mu.committed += int64(len(b.units))
-		c.mu.busy, c.mu.attempts = nil, 0
+		c.mu.busy, c.mu.attempts, c.mu.trying = nil, 0, nil
 		c.mu.free = append(c.mu.free, b)
 	}
 	c.done.Broadcast()
@@ -143,6 +150,7 @@ func (c *committer) failLocked(err error) {
 		if c.mu.attempts == 1 {
 			c.s.log.Warn("units cannot be written and are tried again", slog.Any("err", err))
 		}
+		c.mu.trying = err
 		return
 	}
 	c.mu.failed = fmt.Errorf("%d units accepted and not written after %d attempts: %w", c.mu.accepted-c.mu.committed, c.mu.attempts, err)
@@ -329,17 +337,45 @@ func (c *committer) lowerAccepted(phyOffset int64) {
 	c.mu.acceptedPhy = min(c.mu.acceptedPhy, phyOffset)
 }
 
-// stick remembers the first failure of a write or flush that is not the committer's own. A full disk does not stick: RocksDB looks every 5 s whether there is
-// space again, for its memtables at least, and goes on by itself (9.11.2, SstFileManagerImpl).
+// stick remembers the first failure of a write or flush that is not the committer's own. A full disk does not stick for CommitOptions.NoSpaceFor: RocksDB looks every 5 s whether there is
+// space again, for its memtables at least, and goes on by itself (9.11.2, SstFileManagerImpl). Until then the error matches cq.ErrNoRoom.
 func (c *committer) stick(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.failed == nil && !errors.Is(err, cq.ErrClosed) && !isNoSpace(err) {
+	if isNoSpace(err) && c.mu.failed == nil {
+		full := &c.mu.full
+		if full.err == nil {
+			full.since = time.Now()
+			c.s.log.Error("the disk is full: units are not durable, and are tried again", slog.Any("err", err), slog.Duration("for", c.s.options.Commit.NoSpaceFor))
+		}
+		full.err = fmt.Errorf("%w since %s: %w", cq.ErrNoRoom, full.since.Format(time.RFC3339), err)
+		if time.Since(full.since) < c.s.options.Commit.NoSpaceFor {
+			return full.err
+		}
+	}
+	if c.mu.failed == nil && !errors.Is(err, cq.ErrClosed) {
 		c.mu.failed = err
 		c.done.Broadcast()
 		c.work.Signal()
 	}
 	return err
+}
+
+// flushed notes that there is room.
+func (c *committer) flushed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.full.err != nil {
+		c.mu.full.err = nil
+		c.s.log.Info("there is room on the disk again: units are durable")
+	}
+}
+
+// waiting returns why something is tried again.
+func (c *committer) waiting() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cmp.Or(c.mu.full.err, c.mu.trying)
 }
 
 // failure returns the sticky error.

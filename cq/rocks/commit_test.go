@@ -216,6 +216,34 @@ func TestCloseDoesNotWaitForAFullDisk(t *testing.T) {
 	require.ErrorIs(t, s.Close(), g.err)
 }
 
+// TestFlushWaitsForRoom: a flush that meets a full disk is told as that and may succeed later, until it has taken too long.
+func TestFlushWaitsForRoom(t *testing.T) {
+	o := quickOptions()
+	o.Commit.NoSpaceFor = time.Hour
+	s := openNew(t, o)
+	appendAll(t, s, entries(keyT, 0, 5))
+	full := &rocks.Error{Op: "flush", Text: "IO error: No space left on device: While appending to file: 000009.sst"}
+	s.commit.flush = func() error { return full }
+	for range 2 {
+		require.ErrorIs(t, s.Flush(t.Context()), cq.ErrNoRoom)
+		require.ErrorIs(t, s.Waiting(), full)
+		require.NoError(t, s.Failure())
+	}
+	appendAll(t, s, entries(keyT, 5, 9))
+	s.commit.flush = s.db.Flush
+	require.NoError(t, s.Flush(t.Context()))
+	require.NoError(t, s.Waiting())
+	_, _, durable := s.Progress()
+	require.EqualValues(t, 8100, durable)
+
+	s.options.Commit.NoSpaceFor = 0
+	s.commit.flush = func() error { return full }
+	err := s.Flush(t.Context())
+	require.ErrorIs(t, err, full)
+	require.NotErrorIs(t, err, cq.ErrNoRoom)
+	require.ErrorIs(t, s.Failure(), full)
+}
+
 // TestRepeatOfWhatIsOnItsWay is compared with it.
 func TestRepeatOfWhatIsOnItsWay(t *testing.T) {
 	g := &gate{hold: make(chan struct{})}

@@ -99,6 +99,9 @@ func (*Store) NextSlots() map[cq.Key]int64 { return nil }
 // AwaitReadable answers cq.ErrNoRocksDB.
 func (*Store) AwaitReadable(context.Context) error { return cq.ErrNoRocksDB }
 
+// Waiting answers nil.
+func (*Store) Waiting() error { return nil }
+
 // Failure answers cq.ErrNoRocksDB.
 func (*Store) Failure() error { return cq.ErrNoRocksDB }
 

@@ -106,7 +106,7 @@ func (c *committer) begin() {
 	c.mu.queue, c.mu.free, c.mu.busy, c.mu.attempts = nil, nil, nil, 0
 	c.mu.committed, c.mu.acceptedPhy = c.mu.accepted, -1
 	c.mu.given++
-	c.mu.failed = nil
+	c.mu.failed, c.mu.trying, c.mu.full.err = nil, nil, nil
 	c.ceiling.Store(math.MaxInt64)
 	c.ended = make(chan struct{})
 	go c.run()

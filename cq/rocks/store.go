@@ -329,8 +329,11 @@ func (s *Store) AwaitReadable(ctx context.Context) error {
 // comes back when the store is opened again and dispatch resumes from DispatchFrom.
 func (s *Store) Failure() error { return s.commit.failure() }
 
+// Waiting returns why writes or flushes fail that are tried again, as those that meet a full disk; nil where they go well, or have failed for good (Failure).
+func (s *Store) Waiting() error { return s.commit.waiting() }
+
 // Flush makes what was accepted durable: the tables of both families, as one change. Its failure is sticky like that of a
-// write, unless the disk is full.
+// write. While the disk is full, for CommitOptions.NoSpaceFor, it is not, and matches cq.ErrNoRoom.
 func (s *Store) Flush(ctx context.Context) error {
 	if err := s.AwaitReadable(ctx); err != nil {
 		return err
@@ -338,9 +341,10 @@ func (s *Store) Flush(ctx context.Context) error {
 	s.mu.RLock()
 	readable, round := s.mu.dispatched, s.replaced.Load()
 	s.mu.RUnlock()
-	if err := s.db.Flush(); err != nil {
+	if err := s.commit.flush(); err != nil {
 		return s.stick(err)
 	}
+	s.commit.flushed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over(round) {

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/cq"
+)
+
+// smallDisk mounts a file system of so many KiB at dir, and returns what gives it another size.
+func smallDisk(t *testing.T, dir string, kib int) (resize func(kib int)) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount a small file system")
+	}
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", kib), "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("cannot mount a file system here: %s", out)
+	}
+	t.Cleanup(func() { require.NoError(t, exec.Command("umount", "-l", dir).Run()) })
+	return func(kib int) {
+		out, err := exec.Command("mount", "-o", fmt.Sprintf("remount,size=%dk", kib), dir).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
+
+// FR-J01: no room on the disk of RocksDB alone stops no put of a combined store; it is told, the side takes nothing upon it meanwhile, and all goes on by itself when there is room.
+func TestFRJ01RocksDBWaitsForRoom(t *testing.T) {
+	needRocksDB(t)
+	o := combineOptions()
+	o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = StoreTypeFile, StoreTypeFile
+	o.UseSeparateStorePathForRocksdbCQ = true
+	o.FlushConsumeQueueThoroughInterval = 50 * time.Millisecond
+	o.MessageIndexEnable = false
+	root := t.TempDir()
+	resize := smallDisk(t, NewLayout(root).RocksDir(RocksSeparate), 400)
+	s := openStore(t, root, o)
+	n := 0
+	for ; rocksMark(s).Waiting == "" && n < 100_000; n += 100 {
+		putSome(t, s, 100)
+	}
+	require.Contains(t, rocksMark(s).Waiting, "No space left")
+	require.Empty(t, rocksMark(s).Failure)
+	require.ErrorContains(t, s.Prefer(cq.KindRocks), "No space left")
+	require.ErrorContains(t, s.GiveAuthority(cq.KindRocks), "No space left")
+	time.Sleep(4 * o.FlushConsumeQueueThoroughInterval)
+	putSome(t, s, 100)
+	n += 100
+	require.Zero(t, s.flags.Bits())
+	resize(64 << 10)
+	require.Eventually(t, func() bool { return rocksMark(s).Waiting == "" }, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, s.Prefer(cq.KindRocks))
+	require.Len(t, readAll(t, s, "T", 0), n)
+	require.NoError(t, s.Close())
+	requireWhole(t, root, o)
+}
+
+// Puts that a failure forbids also after a restart say what allows them again.
+func TestFlagsOfFailuresNameTheirRemedy(t *testing.T) {
+	root := t.TempDir()
+	s := openStore(t, root, viewOptions(StoreTypeFile))
+	s.setFlag(FlagLogicsQueueError, errors.New("flush consume queues: no luck"))
+	_, err := s.Put(t.Context(), plainMessage("T", "body"))
+	require.ErrorIs(t, err, PutServiceNotAvailable)
+	require.ErrorContains(t, err, "`tandemmq store recover --store "+root+"`")
+	_ = s.Close()
+}
