@@ -280,7 +280,7 @@ func (s *sides) rocksOptions(readOnly bool) rocks.Options {
 	o := s.options.OfflineRocksOptions()
 	o.ReadOnly, o.Create, o.MinPhyOffset = readOnly, !readOnly, s.minPhy
 	o.IngestDir = filepath.Join(s.l.StateDir(), "ingest")
-	o.RocksDB.LogDir = s.l.StateDir() // not among the queues, where a shared layout keeps its topics
+	o.RocksDB.LogDir = filepath.Join(s.l.StateDir(), "rocksdb-log") // not among the queues, where a shared layout keeps its topics
 	return o
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,4 +21,11 @@ func TestStatusAfterAMigration(t *testing.T) {
 	code, stdout, stderr = runApp(t, "store", "recover", "--store", dir, "--quiet")
 	require.Zero(t, code, stdout+stderr)
 	require.Contains(t, stdout, "Result: in order")
+
+	logs, err := filepath.Glob(filepath.Join(dir, "tandemmq", "*LOG*"))
+	require.NoError(t, err)
+	require.Empty(t, logs, "RocksDB's own log has a directory of its own")
+	logs, err = filepath.Glob(filepath.Join(dir, "tandemmq", "rocksdb-log", "*_LOG"))
+	require.NoError(t, err)
+	require.NotEmpty(t, logs)
 }
