@@ -190,7 +190,7 @@ func (v *views) flushNowAndThen(ctx context.Context) {
 			switch {
 			case err == nil || ctx.Err() != nil || v.s.replacing.owed():
 			case errors.Is(err, cq.ErrNoRoom):
-				v.s.logger.Warn("consume queues are not durable and wait for room on their disk", slog.Any("err", err), slog.Duration("retryIn", v.s.o.FlushConsumeQueueThoroughInterval))
+				v.s.logger.Warn("consume queues are not durable and wait for room on their disk", slog.Any("err", err), slog.Duration("retryIn", v.s.live().FlushConsumeQueueThoroughInterval))
 			default:
 				v.s.setFlag(FlagLogicsQueueError, err)
 			}
