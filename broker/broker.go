@@ -228,6 +228,7 @@ func (b *Broker) Start() error {
 		listeners = append(listeners, vip)
 	}
 	b.server, b.started, b.storeHost = server, time.Now(), message.HostOf(b.announced)
+	b.holds.subscribe() // before anything arrives that a service may not have looked at
 	for _, l := range listeners {
 		b.services.Go(func() {
 			if err := server.Serve(l); err != nil && b.ctx.Err() == nil {

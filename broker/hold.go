@@ -44,7 +44,8 @@ type holder struct {
 	b      *Broker
 	seed   maphash.Seed
 	shards [holdShards]holdShard
-	ready  chan *held // to be answered
+	ready  chan *held          // to be answered
+	sub    *store.Subscription // nil: there is none
 
 	waiting, bytes atomic.Int64 // pulls that wait, and their memory
 
@@ -204,6 +205,14 @@ func (h *holder) expired(ctx context.Context, now time.Time) {
 // holdTick is how exact the end of waiting is.
 const holdTick = 100 * time.Millisecond
 
+// subscribe makes messages known that arrive from now on, to pulls that wait and to the levels of delayed messages.
+func (h *holder) subscribe() {
+	var err error
+	if h.sub, err = h.b.store.SubscribeArrivals(); err != nil {
+		h.b.log.Error("pulls are not told of messages, and wait to the end of their time", slog.Any("err", err))
+	}
+}
+
 // run serves until its context ends, and then answers all that wait.
 func (h *holder) run(ctx context.Context) {
 	var workers, following sync.WaitGroup
@@ -214,11 +223,8 @@ func (h *holder) run(ctx context.Context) {
 			}
 		})
 	}
-	sub, err := h.b.store.SubscribeArrivals()
-	if err != nil {
-		h.b.log.Error("pulls are not told of messages, and wait to the end of their time", slog.Any("err", err))
-	} else {
-		following.Go(func() { h.follow(ctx, sub) })
+	if h.sub != nil {
+		following.Go(func() { h.follow(ctx, h.sub) })
 	}
 	tick := time.NewTicker(holdTick)
 	defer tick.Stop()
@@ -229,8 +235,8 @@ func (h *holder) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	if sub != nil {
-		sub.Close()
+	if h.sub != nil {
+		h.sub.Close()
 	}
 	following.Wait()
 	h.expired(ctx, time.Now().Add(24*365*time.Hour)) // one that is added from now on is answered by who adds it

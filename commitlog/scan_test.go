@@ -218,7 +218,7 @@ func TestScanSurvivesACutFile(t *testing.T) {
 		require.NoError(t, os.Truncate(b.path(dir, 2), 100))
 		for s.Next() {
 		}
-		require.ErrorContains(t, s.Err(), b.path(dir, 2)+": file has 100 bytes, want 65536")
+		require.ErrorContains(t, s.Err(), b.path(dir, 2)+": the file is too short: it has 100 bytes, want 65536")
 		require.Equal(t, EndNone, s.End().Kind)
 	})
 	t.Run("the probe", func(t *testing.T) {
