@@ -160,9 +160,6 @@ type getter struct {
 	last    int64 // physical offset of the last unit looked at, 0 for none
 	judged  int64 // the slot for which the other side was asked last, plus 1
 	record  message.Record
-
-	chosen, used int  // of res.chosen
-	touched      byte // so that the compiler leaves no touch out
 }
 
 func (r *GetResult) getterFor(s *Store, req *GetRequest, q cq.Queue) *getter {
@@ -177,10 +174,7 @@ func (r *GetResult) getterFor(s *Store, req *GetRequest, q cq.Queue) *getter {
 }
 
 // done forgets what is not to be kept, above all places in the log that may be unmapped.
-func (g *getter) done() {
-	g.forgetChosen()
-	*g = getter{run: g.run}
-}
+func (g *getter) done() { *g = getter{run: g.run} }
 
 // outside returns the bounds of a queue that does not have what was asked for, nil for another error.
 func outside(err error) (r *cq.RangeError) {
@@ -316,26 +310,20 @@ const unitBytes = 20
 // take looks at units of consecutive slots from res.NextOffset on. full tells that the scan is over.
 func (g *getter) take(units []cq.Unit) (full bool, err error) {
 	res := g.res
-	g.forgetChosen()
 	for i := range units {
 		u := &units[i]
-		if g.full(len(res.Messages), res.Bytes, u) {
+		if g.full(u) {
 			return true, nil
 		}
 		g.scanned++
 		g.last = u.PhyOffset
 		slot := res.NextOffset
 		res.NextOffset++
-		if !g.passes(u) {
+		if f := g.req.Filter; f != nil && f.Unit != nil && !f.Unit(u.TagsCode) {
 			g.nothing(GetNoMatchedMessage)
 			continue
 		}
-		if g.chosen == g.used {
-			g.choose(units[i:])
-		}
-		c := res.chosen[g.used]
-		g.used++
-		b, err := c.b, c.err
+		b, err := g.bytes(u)
 		if err != nil {
 			var gone *commitlog.RangeError
 			if !errors.As(err, &gone) {
@@ -371,50 +359,6 @@ func (g *getter) take(units []cq.Unit) (full bool, err error) {
 	return false, nil
 }
 
-// passes tells whether a unit's tags are wanted.
-func (g *getter) passes(u *cq.Unit) bool {
-	f := g.req.Filter
-	return f == nil || f.Unit == nil || f.Unit(u.TagsCode)
-}
-
-// chosen is the record of a unit that passes, as bytes returned it.
-type chosen struct {
-	b   []byte
-	err error
-}
-
-// choose looks up the records of the first units that pass, the first of units at least: as many as there may be room for if all are taken. What is looked at of a
-// record is fetched from memory for all of them at once, and not one after the other.
-func (g *getter) choose(units []cq.Unit) {
-	res := g.res
-	g.forgetChosen()
-	n, bytes, sum := len(res.Messages), res.Bytes, byte(0)
-	for i := range units {
-		u := &units[i]
-		if g.chosen == len(res.chosen) || g.chosen > 0 && g.full(n, bytes, u) {
-			break
-		}
-		if !g.passes(u) {
-			continue
-		}
-		c := &res.chosen[g.chosen]
-		g.chosen++
-		n, bytes = n+1, bytes+int(u.Size)
-		if c.b, c.err = g.bytes(u); c.err != nil {
-			break
-		}
-		if len(c.b) > 0 {
-			sum += touchRecord(c.b)
-		}
-	}
-	g.touched += sum
-}
-
-func (g *getter) forgetChosen() {
-	clear(g.res.chosen[:g.chosen])
-	g.chosen, g.used = 0, 0
-}
-
 // bytes returns the bytes of a unit's record. What was put since the store was opened, and not long ago by the length of the log, is in memory; of all else that is found out.
 func (g *getter) bytes(u *cq.Unit) (b []byte, err error) {
 	if u.PhyOffset >= g.mapped {
@@ -434,10 +378,11 @@ func (g *getter) nothing(status GetStatus) {
 	}
 }
 
-// full tells whether that of a unit would be too much beside n messages with so many bytes.
+// full tells whether a message more would be too many.
 //
 // Source: DefaultMessageStore.isTheBatchFull, 5.5.0.
-func (g *getter) full(n, bytes int, u *cq.Unit) bool {
+func (g *getter) full(u *cq.Unit) bool {
+	n, bytes := len(g.res.Messages), g.res.Bytes
 	if n == 0 {
 		return false
 	}

@@ -68,7 +68,6 @@ type GetResult struct {
 
 	held   commitlog.Held
 	units  [getBatch]cq.Unit
-	chosen [aheadRecords]chosen
 	getter *getter // at work, and kept
 }
 

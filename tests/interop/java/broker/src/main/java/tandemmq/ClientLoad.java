@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -30,18 +31,42 @@ import org.apache.rocketmq.common.message.MessageExt;
 public final class ClientLoad {
     private static final int BODY_BYTES = 1024;
     private static final int WARM_UP = 2000;
+    private static final int ROUTE_TRIES = 120;
+    private static final int ROUTE_PAUSE_MILLIS = 250;
 
     private ClientLoad() {
     }
 
-    public static void main(String[] words) throws Exception {
-        int messages = Integer.parseInt(words[3]);
-        if (words[1].equals("send")) {
-            send(words[0], words[2], messages, Integer.parseInt(words[4]));
-        } else {
-            consume(words[0], words[2], messages);
+    public static void main(String[] words) {
+        int status = 1; // the client's threads would keep a process that has failed
+        try {
+            int messages = Integer.parseInt(words[3]);
+            if (words[1].equals("send")) {
+                send(words[0], words[2], messages, Integer.parseInt(words[4]));
+            } else {
+                consume(words[0], words[2], messages);
+            }
+            status = 0;
+        } catch (Throwable e) {
+            e.printStackTrace();
         }
-        System.exit(0);
+        System.exit(status);
+    }
+
+    /** Sends the first message once the broker's routes are known: it registers a little after it serves. */
+    private static void first(DefaultMQProducer producer, String topic) throws Exception {
+        for (int tries = 0; ; tries++) {
+            try {
+                producer.fetchPublishMessageQueues(topic);
+                producer.send(message(topic + "_warm", 0));
+                return;
+            } catch (MQClientException e) {
+                if (tries == ROUTE_TRIES) {
+                    throw e;
+                }
+                Thread.sleep(ROUTE_PAUSE_MILLIS);
+            }
+        }
     }
 
     private static long begin() throws Exception {
@@ -71,7 +96,8 @@ public final class ClientLoad {
         producer.setNamesrvAddr(nameServer);
         producer.setSendMsgTimeout(30_000);
         producer.start();
-        for (int i = 0; i < WARM_UP; i++) {
+        first(producer, topic);
+        for (int i = 1; i < WARM_UP; i++) {
             producer.send(message(topic + "_warm", i));
         }
         producer.fetchPublishMessageQueues(topic); // the route is known when the clock starts
