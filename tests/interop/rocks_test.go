@@ -4,6 +4,7 @@ package interop
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestFileToRocksAndBack(t *testing.T) {
 }
 
 // requireOnlyRocksWritten checks that every file but RocksDB's own has the content it had, and that nothing new lies outside
-// the places a move may write: its RocksDB directory, the lock, and tandemmq/.
+// the places a move may write: its RocksDB directory, the lock, tandemmq/, and the databases of topics, groups and offsets.
 func requireOnlyRocksWritten(t *testing.T, layout string, before, after map[string]string) {
 	t.Helper()
 	place := "consumequeue"
@@ -57,11 +58,17 @@ func requireOnlyRocksWritten(t *testing.T, layout string, before, after map[stri
 	for path, sum := range after {
 		_, old := before[path]
 		switch {
-		case old, path == place, path == "lock", path == "tandemmq", strings.HasPrefix(path, "tandemmq/"):
+		case old, path == place, path == "lock", path == "tandemmq", strings.HasPrefix(path, "tandemmq/"), metadataFile(path):
 		default:
 			require.True(t, rocksFile(path, sum) && strings.HasPrefix(path, place+"/"), "%s is new where nothing may be", path)
 		}
 	}
+}
+
+// metadataFile tells whether the path belongs to the databases in which RocketMQ keeps topics, groups and offsets beside RocksDB queues.
+func metadataFile(path string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, "config/"), "/")
+	return path == "config" || strings.HasPrefix(path, "config/") && slices.Contains([]string{"topics", "subscriptionGroups", "consumerOffsets"}, name)
 }
 
 // rocksFile tells whether the path belongs to a RocksDB of consume queues. In the shared place these are the plain files
