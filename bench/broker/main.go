@@ -14,7 +14,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,15 +26,7 @@ import (
 	"github.com/tandemq/tandemmq/tests/interop/java"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-broker:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main("bench-broker", run) }
 
 // bench is one run of the program.
 type bench struct {

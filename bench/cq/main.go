@@ -14,8 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,15 +25,7 @@ import (
 	"github.com/tandemq/tandemmq/tests/interop/java"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-cq:", err)
-		os.Exit(1)
-	}
-}
+func main() { report.Main("bench-cq", run) }
 
 // memoryTime is how long each of the two rates of a memory calibration is measured.
 const memoryTime = 200 * time.Millisecond
@@ -103,7 +93,9 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	b.rows = chosen(rows(b.sizes), pick, *withJava)
 	b.memory = func() (calibrate.Copy, error) { return calibrate.Memory(b.dir, memoryTime) }
 	b.sync = syscall.Sync
-	b.child = b.process
+	b.child = func(ctx context.Context, r row, dir string) (figures, error) {
+		return report.Own(ctx, r.name, b.sizes, dir)
+	}
 	missed, err := b.run(ctx)
 	if err == nil && *strict && missed > 0 {
 		err = fmt.Errorf("%d limits are missed", missed)
@@ -209,25 +201,7 @@ func (b *bench) measure(ctx context.Context, r row) (x figures, err error) {
 	return b.child(ctx, r, dir)
 }
 
-// process runs a row in a process of its own.
-func (b *bench) process(ctx context.Context, r row, dir string) (figures, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	given, err := json.Marshal(b.sizes)
-	if err != nil {
-		return nil, err
-	}
-	out, err := report.Output(exec.CommandContext(ctx, self, "-row", r.name, "-sizes", string(given), "-dir", dir))
-	if err != nil {
-		return nil, err
-	}
-	x := figures{}
-	return x, json.Unmarshal(out, &x)
-}
-
-// runRow is the other side of process.
+// runRow is the other side of report.Own.
 func runRow(ctx context.Context, w io.Writer, name, given, dir string) error {
 	var s sizes
 	if err := json.Unmarshal([]byte(given), &s); err != nil {
