@@ -244,3 +244,17 @@ func parseJavaInt(b []byte, bits uint) (n int64, ok bool) {
 	}
 	return int64(u), true
 }
+
+// SlotIn tells whether the record belongs to a queue, its own or one of those it is dispatched to besides, and which slot it claims there.
+func (r *Record) SlotIn(topic string, queueID int32) (slot int64, ok bool) {
+	if r.QueueID == queueID && string(r.Topic) == topic {
+		return r.QueueOffset, true
+	}
+	r.MultiDispatch(func(name []byte, id int32, queueOffset int64, good bool) bool {
+		if good && id == queueID && string(name) == topic {
+			slot, ok = queueOffset, true
+		}
+		return !ok
+	})
+	return slot, ok
+}

@@ -391,7 +391,7 @@ func (a *audit) ask(k cq.Key, u cq.Unit) (c claim, err error) {
 		return c, err
 	}
 	defer release()
-	if slot, ok := claims(&a.rec, k); ok && a.rec.OwesUnit() && a.rec.TotalSize == u.Size {
+	if slot, ok := a.rec.SlotIn(k.Topic, k.QueueID); ok && a.rec.OwesUnit() && a.rec.TotalSize == u.Size {
 		c = claim{true, slot, unitOf(&a.rec)}
 	}
 	return c, nil

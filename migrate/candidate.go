@@ -32,7 +32,7 @@ func judge(log *commitlog.Log, rec *message.Record, k cq.Key, slot, logEnd int64
 			return Finding{}, err
 		}
 		owed := unitOf(rec)
-		if claimed, belongs := claims(rec, k); belongs && claimed == slot && rec.OwesUnit() && unlike(rec, owed, s.unit[0]) == "" {
+		if claimed, belongs := rec.SlotIn(k.Topic, k.QueueID); belongs && claimed == slot && rec.OwesUnit() && unlike(rec, owed, s.unit[0]) == "" {
 			right[i], want = true, owed
 		}
 		release()

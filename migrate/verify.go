@@ -536,7 +536,7 @@ func (w *comparer) record(k cq.Key, q cq.Queue, slot int64, u cq.Unit) error {
 	}
 	defer release()
 	r := &w.rec
-	claimed, belongs := claims(r, k)
+	claimed, belongs := r.SlotIn(k.Topic, k.QueueID)
 	switch {
 	case !belongs:
 		bad(fmt.Sprintf("the record at %d belongs to %s/%d", u.PhyOffset, r.Topic, r.QueueID))
@@ -554,17 +554,3 @@ func (w *comparer) record(k cq.Key, q cq.Queue, slot int64, u cq.Unit) error {
 
 // defaultLevels: which delay levels the broker is configured with is not in the directory.
 var defaultLevels = message.DefaultDelayLevels()
-
-// claims tells whether the record belongs to queue k, and which slot it claims there.
-func claims(r *message.Record, k cq.Key) (slot int64, ok bool) {
-	if r.QueueID == k.QueueID && string(r.Topic) == k.Topic {
-		return r.QueueOffset, true
-	}
-	r.MultiDispatch(func(name []byte, queueID int32, queueOffset int64, good bool) bool {
-		if good && queueID == k.QueueID && string(name) == k.Topic {
-			slot, ok = queueOffset, true
-		}
-		return !ok
-	})
-	return slot, ok
-}

@@ -143,12 +143,12 @@ func (s *Store) closedOr(err error) error {
 // getter is one scan of a queue. It is a part of its result, so that a Get takes no memory.
 type getter struct {
 	s     *Store
+	o     *Options // as they were when the call began
 	req   GetRequest
 	res   *GetResult
 	run   func() error // scan, made once
 	queue cq.Queue
 	log   *commitlog.Log
-	light bool
 
 	logEnd  int64
 	inMem   int64 // records at or above it are taken to be in memory
@@ -169,7 +169,7 @@ func (r *GetResult) getterFor(s *Store, req *GetRequest, q cq.Queue) *getter {
 		g.run = g.scan
 		r.getter = g
 	}
-	*g = getter{run: g.run, s: s, req: *req, res: r, queue: q, log: s.writer.Log(), light: q.Key().IsLMQ()}
+	*g = getter{run: g.run, s: s, o: s.live(), req: *req, res: r, queue: q, log: s.writer.Log()}
 	return g
 }
 
@@ -186,7 +186,7 @@ func outside(err error) (r *cq.RangeError) {
 
 // scan collects messages until a limit is reached. It stops at the end of a queue's file, as RocketMQ does, unless it has found nothing yet and may go on in the next.
 func (g *getter) scan() error {
-	o, res := g.s.live(), g.res
+	o, res := g.o, g.res
 	g.logEnd = g.log.EndOffset()
 	g.inMem = g.logEnd - g.s.memory.share(o.AccessMessageInMemoryMaxRatio)
 	g.hot = g.s.hotFrom(g.logEnd)
@@ -365,7 +365,7 @@ func (g *getter) bytes(u *cq.Unit) (b []byte, err error) {
 		return g.log.Select(u.PhyOffset, u.Size, &g.res.held)
 	}
 	b, cold, err := g.log.SelectCold(u.PhyOffset, u.Size, &g.res.held)
-	if err == nil && g.counts && u.PhyOffset < g.hot && (cold || !g.s.live().ColdDataScanEnable) {
+	if err == nil && g.counts && u.PhyOffset < g.hot && (cold || !g.o.ColdDataScanEnable) {
 		g.res.ColdBytes += int(u.Size)
 	}
 	return b, err
@@ -393,7 +393,7 @@ func (g *getter) full(u *cq.Unit) bool {
 	if g.req.MaxBytes > 0 {
 		most = min(max(g.req.MaxBytes, minPullBytes), maxPullBytes)
 	}
-	o := g.s.live()
+	o := g.o
 	count, limit := o.MaxTransferCountOnMessageInDisk, o.MaxTransferBytesOnMessageInDisk
 	if u.PhyOffset >= g.inMem {
 		count, limit = o.MaxTransferCountOnMessageInMemory, o.MaxTransferBytesOnMessageInMemory
@@ -408,14 +408,21 @@ func (g *getter) ours(b []byte, u *cq.Unit) bool {
 	if r.Decode(b, false) != nil || r.TotalSize != u.Size || r.PhyOffset != u.PhyOffset {
 		return false
 	}
-	if !g.light || string(r.Topic) == g.req.Topic {
-		return r.QueueID == g.req.QueueID && string(r.Topic) == g.req.Topic
+	return Owns(cq.Key{Topic: g.req.Topic, QueueID: g.req.QueueID}, r)
+}
+
+// Owns tells whether a record is a message of a queue, as Get takes it: one of that topic and queue id, or, of a light queue, one that names it.
+func Owns(k cq.Key, r *message.Record) bool {
+	if string(r.Topic) == k.Topic {
+		return r.QueueID == k.QueueID
 	}
 	found := false
-	r.MultiDispatch(func(queue []byte, _ int32, _ int64, _ bool) bool {
-		found = string(queue) == g.req.Topic
-		return !found
-	})
+	if k.IsLMQ() {
+		r.MultiDispatch(func(queue []byte, _ int32, _ int64, _ bool) bool {
+			found = string(queue) == k.Topic
+			return !found
+		})
+	}
 	return found
 }
 
@@ -423,5 +430,5 @@ func (g *getter) ours(b []byte, u *cq.Unit) bool {
 func (g *getter) note() {
 	behind := g.logEnd - g.last
 	g.res.BehindBytes = behind
-	g.res.SuggestSlave = behind > g.s.memory.share(g.s.live().AccessMessageInMemoryMaxRatio)
+	g.res.SuggestSlave = behind > g.s.memory.share(g.o.AccessMessageInMemoryMaxRatio)
 }

@@ -96,7 +96,7 @@ func TestFRC08GetIsBounded(t *testing.T) {
 		s.o.MaxFilterMessageSize = tt.filterSize
 		q, res := &fullQueue{}, GetResult{MaxOffset: 1 << 50}
 		req := GetRequest{Topic: "T", Offset: 7, MaxMessages: tt.count, Filter: &none}
-		g := getter{s: s, req: req, res: &res, queue: q, log: s.writer.Log()}
+		g := getter{s: s, o: s.live(), req: req, res: &res, queue: q, log: s.writer.Log()}
 		require.NoError(t, g.scan())
 		require.Equal(t, tt.units, q.units, "%+v", tt)
 		require.Equal(t, 7+tt.units, res.NextOffset)

@@ -117,7 +117,7 @@ func TestHoleThatIsFilledMeanwhile(t *testing.T) {
 	require.True(t, ok)
 	res := GetResult{MaxOffset: 150}
 	defer res.Release()
-	g := getter{s: s, req: GetRequest{Topic: "T", QueueID: 1, MaxMessages: 30}, res: &res, queue: &lateQueue{Queue: q, slot: 20}, log: s.writer.Log()}
+	g := getter{s: s, o: s.live(), req: GetRequest{Topic: "T", QueueID: 1, MaxMessages: 30}, res: &res, queue: &lateQueue{Queue: q, slot: 20}, log: s.writer.Log()}
 	require.NoError(t, g.scan())
 	require.Len(t, res.Messages, 30)
 	require.EqualValues(t, 30, res.NextOffset)

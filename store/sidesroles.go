@@ -315,13 +315,7 @@ func (d *sides) describes(k cq.Key, u *cq.Unit) (why string) {
 		if err := r.Decode(b, true); err != nil {
 			return err
 		}
-		owned := string(r.Topic) == k.Topic && r.QueueID == k.QueueID
-		if !owned {
-			r.MultiDispatch(func(queue []byte, queueID int32, _ int64, ok bool) bool {
-				owned = ok && string(queue) == k.Topic && queueID == k.QueueID
-				return !owned
-			})
-		}
+		_, owned := r.SlotIn(k.Topic, k.QueueID)
 		switch {
 		case r.PhyOffset != u.PhyOffset || !r.OwesUnit():
 			why = fmt.Sprintf("no record of a queue begins at %d", u.PhyOffset)

@@ -195,17 +195,7 @@ func readSlot(v *store.View, q cq.Queue, slot int64, body bool) (*messageInfo, e
 
 // stray says whose record a unit leads to, "" where it is one of the unit's queue.
 func stray(k cq.Key, r *message.Record) string {
-	if string(r.Topic) == k.Topic && r.QueueID == k.QueueID {
-		return ""
-	}
-	ours := false
-	if k.IsLMQ() {
-		r.MultiDispatch(func(queue []byte, _ int32, _ int64, _ bool) bool {
-			ours = string(queue) == k.Topic
-			return !ours
-		})
-	}
-	if ours {
+	if store.Owns(k, r) {
 		return ""
 	}
 	return fmt.Sprintf("the unit leads to a record of %s/%d offset %d, at physical offset %d", readable(string(r.Topic)), r.QueueID, r.QueueOffset, r.PhyOffset)
