@@ -6,13 +6,14 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/internal/logtest"
 )
 
 // writePair makes a self-signed pair in files and gives a pool that trusts it.
@@ -88,8 +89,8 @@ func TestTLSFiles(t *testing.T) {
 	require.ErrorContains(t, err, "must be both or none")
 
 	first := writePair(t, certFile, keyFile)
-	var logged bytes.Buffer
-	_, addr := serve(t, echo, options, func(o *ServerOptions) { o.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	var logged logtest.Log
+	_, addr := serve(t, echo, options, func(o *ServerOptions) { o.Logger = logged.Logger() })
 	works := func(pool *x509.CertPool) error {
 		c := client(t, func(o *ClientOptions) { o.TLS = &tls.Config{RootCAs: pool} })
 		_, err := c.Invoke(within(t), addr, &Command{Code: 1})

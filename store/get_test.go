@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/message"
 )
@@ -220,8 +220,8 @@ func TestGetStepsOverStrayUnits(t *testing.T) {
 // Records of a log that is damaged while it is served are passed, which is counted and told with their place, not once for each.
 func TestGetTellsOfDamageInTheLog(t *testing.T) {
 	o := viewOptions(StoreTypeFile)
-	var told bytes.Buffer
-	o.Logger = slog.New(slog.NewTextHandler(&told, nil))
+	var told logtest.Log
+	o.Logger = told.Logger()
 	root := t.TempDir()
 	s := openStore(t, root, o)
 	defer s.Close()

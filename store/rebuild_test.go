@@ -1,10 +1,8 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/file"
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -177,8 +176,8 @@ func TestRebuildOfAnExpiredBeginning(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(NewLayout(root).CommitLogDir(), "00000000000000000000")))
 		loseQueues(t, root)
 		og, g := gated(o, 0)
-		var told bytes.Buffer
-		og.Logger = slog.New(slog.NewTextHandler(&told, nil))
+		var told logtest.Log
+		og.Logger = told.Logger()
 		s := openStore(t, root, og)
 		require.EqualValues(t, 200, s.NextOffset("T", 1))
 		g.release()

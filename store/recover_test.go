@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/message"
 	"github.com/tandemq/tandemmq/tests/golden"
@@ -541,7 +542,7 @@ func TestFRB08CatchUpGoesOn(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.NotEmpty(t, cut)
 
-		var logged bytes.Buffer
+		var logged logtest.Log
 		o.Logger = slog.New(slog.NewJSONHandler(&logged, nil))
 		s = openStore(t, cut, o)
 		require.NoError(t, s.Close())

@@ -1,12 +1,10 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,6 +19,7 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/rocks"
 	"github.com/tandemq/tandemmq/index"
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -551,8 +550,8 @@ func TestLogIsReadForBatchTopicsAlone(t *testing.T) {
 			s := openStore(t, root, o)
 			putSome(t, s, 10)
 			require.NoError(t, s.Close())
-			var told bytes.Buffer
-			o.Logger = slog.New(slog.NewTextHandler(&told, nil))
+			var told logtest.Log
+			o.Logger = told.Logger()
 			o.IsBatchTopic, o.HasBatchTopics = func(string) bool { return false }, c.has
 			require.NoError(t, openStore(t, root, o).Close())
 			require.Equal(t, c.read, strings.Contains(told.String(), "the log is read for the offsets of its queues"), told.String())

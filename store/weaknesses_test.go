@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/logtest"
 )
 
 // countingTail counts how often a follower asks for more.
@@ -161,8 +161,8 @@ func TestRecordsOfOtherDispatchers(t *testing.T) {
 // Topics of batch queues are refused by name: their messages are kept and counted, reads say why there are none, and the log names the topic once.
 func TestBatchQueuesAreRefusedByName(t *testing.T) {
 	forEachKind(t, func(t *testing.T, o Options) {
-		var log bytes.Buffer
-		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		var log logtest.Log
+		o.Logger = log.Logger()
 		o.IsBatchTopic = func(topic string) bool { return topic == "a_batch_topic" }
 		root := t.TempDir()
 		s := openStore(t, root, o)

@@ -1,10 +1,8 @@
 package acl
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/remoting"
 )
 
@@ -300,8 +299,8 @@ func TestReload(t *testing.T) {
 		require.NoError(t, os.Chtimes(path, stamp, stamp))
 	}
 	write(sample)
-	var logged bytes.Buffer
-	f, err := Open(path, slog.New(slog.NewTextHandler(&logged, nil)))
+	var logged logtest.Log
+	f, err := Open(path, logged.Logger())
 	require.NoError(t, err)
 	first := f.Rules()
 	f.Reload()

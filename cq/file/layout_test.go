@@ -2,7 +2,6 @@ package file
 
 import (
 	"encoding/binary"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/logtest"
 )
 
 func sortedKeys(s *Store) []cq.Key {
@@ -46,8 +46,8 @@ func TestDirectories(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(root, "topic_1-x"), moved))
 	require.NoError(t, os.Symlink(moved, filepath.Join(root, "topic_1-x")))
 
-	var log strings.Builder
-	s := open(t, dir, Options{ReadOnly: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var log logtest.Log
+	s := open(t, dir, Options{ReadOnly: true, Logger: log.Logger()})
 	require.EqualValues(t, 1000, s.FileSizeBytes())
 	require.Equal(t, want, sortedKeys(s))
 	for _, k := range want {

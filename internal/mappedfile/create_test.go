@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
@@ -230,9 +230,9 @@ func TestCreateWithoutReservation(t *testing.T) {
 		}
 		return nil
 	})
-	var log bytes.Buffer
+	var log logtest.Log
 	q := open(t, t.TempDir(), Options{
-		FS: hfs, Writable: true, FileSize: 1 << 20, Allocate: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		FS: hfs, Writable: true, FileSize: 1 << 20, Allocate: true, Logger: log.Logger(),
 	})
 	for i := range int64(3) {
 		f := create(t, q, i<<20)

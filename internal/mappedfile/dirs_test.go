@@ -2,23 +2,24 @@ package mappedfile
 
 import (
 	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/internal/logtest"
 )
 
 func TestOpenMergesDirectories(t *testing.T) {
 	a := layout(t, []entry{{Name(100), 100}, {Name(300), 100}, {"notes", 3}})
 	b := layout(t, []entry{{Name(200), 100}, {Name(400), 0}, {"lost+found", -1}})
 	ro := layout(t, []entry{{Name(0), 100}, {Name(100), 0}})
-	var log bytes.Buffer
+	var log logtest.Log
 	q := open(t, a, Options{
 		MoreDirs: []string{b, ro, filepath.Join(a, "missing")}, ReadOnlyDirs: []string{ro + "/"},
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Logger: log.Logger(),
 	})
 	require.Equal(t, a, q.Dir())
 	var paths []string

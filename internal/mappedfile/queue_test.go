@@ -2,7 +2,6 @@ package mappedfile
 
 import (
 	"bytes"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
@@ -91,8 +91,8 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := layout(t, c.entries)
-			var log bytes.Buffer
-			q := open(t, dir, Options{FileSize: c.fileSize, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			var log logtest.Log
+			q := open(t, dir, Options{FileSize: c.fileSize, Logger: log.Logger()})
 			require.Equal(t, dir, q.Dir())
 			require.Equal(t, c.wantSize, q.FileSize())
 			require.Equal(t, c.min, q.MinOffset())
