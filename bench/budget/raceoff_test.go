@@ -1,0 +1,6 @@
+//go:build !race
+
+package budget
+
+// raceEnabled tells that the race detector is at work, which allocates and makes pools forget.
+const raceEnabled = false
