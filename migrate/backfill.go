@@ -44,6 +44,9 @@ func (m *Migrator) Backfill(ctx context.Context) (*BackfillResult, error) {
 	if m.state.Phase == PhaseCutover || m.state.Phase == PhaseRollingBack {
 		reasons = append(reasons, fmt.Sprintf("the migration from %s to %s is %s: use rollback", m.state.From, m.state.To, m.state.Phase))
 	}
+	if m.state.Phase == PhaseRepairing && !m.opt.Restart {
+		reasons = append(reasons, reasonRepairing)
+	}
 	if side, ok := m.state.Active(); ok && side == m.opt.To && !m.opt.Restart {
 		reasons = append(reasons, fmt.Sprintf("reads belong to the %s side already (the migration from %s to %s is %s); --restart begins one in this direction all the same",
 			side, m.state.From, m.state.To, m.state.Phase))

@@ -90,6 +90,8 @@ func nextStep(p Phase) string {
 	switch p {
 	case PhaseVerifying, PhaseDiverged:
 		return "run verify first"
+	case PhaseRepairing:
+		return "a repair is not complete: run it to its end, then verify"
 	case PhaseCutover, PhaseRollingBack:
 		return "use rollback"
 	default:

@@ -14,7 +14,9 @@
 // names all that is wrong; Repair writes it anew.
 //
 //	absent -> planned -> backfilling -> verifying -> verified -> cutover -> rolling-back -> rolled-back
-//	                          \-> diverged <-/
+//	                              |   ^           |
+//	                              v   |           |
+//	                         diverged -> repairing   (a repair begins in either of these three phases)
 //
 // The state lives in <root>/tandemmq/migration.json and is replaced atomically; see State. Every step may be killed at
 // any instruction and be repeated.

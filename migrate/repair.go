@@ -10,7 +10,6 @@ import (
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/failpoint"
-	"github.com/tandemq/tandemmq/migrate/state"
 )
 
 // RepairResult says what a repair found and did, or (DryRun) would do.
@@ -62,10 +61,16 @@ func (m *Migrator) Repair(ctx context.Context, o RepairOptions, commit bool) (_ 
 	if err := r.reading(ctx); err != nil {
 		return nil, err
 	}
-	if commit && r.todo {
-		if err := r.writing(ctx); err != nil {
-			return nil, err
+	switch {
+	case commit && r.todo:
+		err = r.writing(ctx)
+	case commit && m.state.Phase == PhaseRepairing: // it was killed when all was done
+		if err = r.journal.open(); err == nil {
+			err = errors.Join(r.finish(), r.journal.close())
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	r.res.DryRun, r.res.Sides, r.res.Elapsed = !commit, kinds, time.Since(start)
 	if r.res.Left.Len() == 0 {
@@ -95,7 +100,7 @@ func (m *Migrator) repairable(o RepairOptions) (kinds []cq.Kind, reasons []strin
 	kinds = slices.Clone(o.Sides)
 	if len(kinds) == 0 {
 		switch m.state.Phase {
-		case PhaseAbsent, PhasePlanned, PhaseVerifying, PhaseVerified, PhaseDiverged, "":
+		case PhaseAbsent, PhasePlanned, PhaseVerifying, PhaseVerified, PhaseDiverged, PhaseRepairing, "":
 			for _, k := range []cq.Kind{cq.KindFile, cq.KindRocks} {
 				if m.dir.found(k) && (m.state.Phase != PhasePlanned || k == m.state.From) {
 					kinds = append(kinds, k)
@@ -258,18 +263,23 @@ func (r *repair) pass(a *audit, name string) error {
 	return nil
 }
 
-// begin says in the state and in the journal that writing begins. What was verified does not count any more.
+// begin says in the state and in the journal that writing begins. What was verified does not count any more. Where no verification comes next, as before a migration or after its cutover, the phase stays.
 func (r *repair) begin() error {
 	m := r.m
 	m.state.Verified = nil
 	note := fmt.Sprintf("repair: %s", r.res.Findings.Summary())
 	switch m.state.Phase {
-	case PhaseVerifying, PhaseVerified, PhaseDiverged:
-		if err := m.advance(EventDiverged, note); err != nil {
+	case PhaseVerifying, PhaseVerified:
+		if err := m.state.Apply(EventDiverged, m.actor(), note, m.now()); err != nil {
+			return err
+		}
+		fallthrough
+	case PhaseDiverged, PhaseRepairing:
+		if err := m.advance(EventRepairStart, note); err != nil {
 			return err
 		}
 	default:
-		if err := m.note(eventRepairStart, note); err != nil {
+		if err := m.note(EventRepairStart, note); err != nil {
 			return err
 		}
 	}
@@ -280,7 +290,18 @@ func (r *repair) finish() error {
 	if err := r.journal.end(r.res.Slots); err != nil {
 		return err
 	}
-	return r.m.note(eventRepairEnd, fmt.Sprintf("%d slots written, %d queues cut, %d removed; %d findings left", r.res.Slots, r.res.Cut, r.res.Dropped, r.res.Left.Len()))
+	m := r.m
+	note := fmt.Sprintf("%d slots written, %d queues cut, %d removed; %d findings left", r.res.Slots, r.res.Cut, r.res.Dropped, r.res.Left.Len())
+	if m.state.Phase != PhaseRepairing {
+		return m.note(EventRepairEnd, note)
+	}
+	if err := m.state.Apply(EventRepairEnd, m.actor(), note, m.now()); err != nil {
+		return err
+	}
+	if r.res.Left.Len() > 0 {
+		return m.advance(EventDiverged, fmt.Sprintf("left by the repair: %s", r.res.Left.Summary()))
+	}
+	return m.state.Save(m.dir.StateDir)
 }
 
 // write has one side take the slots that are collected.
@@ -463,12 +484,6 @@ func partsOf(sides []cq.Reader) (uint32, error) {
 	}
 	return max(auditParts(most), 1), nil
 }
-
-// Events of the audit trail that leave the phase as it is.
-const (
-	eventRepairStart = state.RepairStart
-	eventRepairEnd   = state.RepairEnd
-)
 
 // note writes an entry of the audit trail that moves nothing.
 func (m *Migrator) note(event Event, text string) error {

@@ -34,6 +34,7 @@ const (
 	PhaseVerifying   = state.Verifying
 	PhaseVerified    = state.Verified
 	PhaseDiverged    = state.Diverged
+	PhaseRepairing   = state.Repairing
 	PhaseCutover     = state.Cutover
 	PhaseRollingBack = state.RollingBack
 	PhaseRolledBack  = state.RolledBack
@@ -46,6 +47,8 @@ const (
 	EventBackfillEnd    = state.BackfillEnd
 	EventVerified       = state.VerifyOK
 	EventDiverged       = state.VerifyDiffers
+	EventRepairStart    = state.RepairStart
+	EventRepairEnd      = state.RepairEnd
 	EventCutover        = state.CutOver
 	EventRollbackStart  = state.RollbackStart
 	EventRollbackEnd    = state.RollbackEnd

@@ -82,11 +82,15 @@ func (m *Migrator) verifiable() []string {
 				r = append(r, fmt.Sprintf("the %s side is gone: run backfill again", m.state.To))
 			}
 		}
+	case PhaseRepairing:
+		r = append(r, reasonRepairing)
 	default:
 		r = append(r, fmt.Sprintf("no backfill is complete (the migration is %s): run backfill first", m.state.Phase))
 	}
 	return r
 }
+
+const reasonRepairing = "a repair is not complete: run `tandemmq migrate repair` to its end first"
 
 // verification compares two sides of one directory.
 type verification struct {

@@ -13,7 +13,7 @@
 //	                                                       v   |                     v          |
 //	                                             diverged -> repairing      rolling-back -> rolled-back
 //
-// catching-up, repairing and finalizing are phases of a migration in a running broker alone. From each phase before the cutover it can be cancelled, which leads to
+// catching-up and finalizing are phases of a migration in a running broker alone. From each phase before the cutover it can be cancelled, which leads to
 // rolled-back as well: reads never left the source then.
 //
 // # The file

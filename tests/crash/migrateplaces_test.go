@@ -64,3 +64,36 @@ func TestKillMigrateAtPlaces(t *testing.T) {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
 	}
 }
+
+// A repair that is killed has the state say that it is not complete, and goes on when it is repeated.
+func TestKillRepairAtPlaces(t *testing.T) {
+	tmp := t.TempDir()
+	bin, err := golden.Build(tmp)
+	require.NoError(t, err)
+	path := filepath.Join(tmp, "tandemmq-places")
+	out, err := exec.Command("go", "build", "-tags", "tandemmq_failpoints", "-o", path, "github.com/tandemq/tandemmq/cmd/tandemmq").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	dir := filepath.Join(scratch(t), "store")
+	bin.MustRun(t, "store", "generate", "--store", dir, "--messages", "600", "--topics", "1", "--queues", "2", "--body", "60", "--commitlog-size", strconv.Itoa(1<<20), "--cq-file-size", "2000")
+	bin.MustRun(t, "migrate", "run", "--store", dir)
+	want := bin.MustRun(t, "store", "dump", "--store", dir, "--cq", "file").Stdout
+	files, err := filepath.Glob(filepath.Join(dir, "consumequeue", "*", "0", "*"))
+	require.NoError(t, err)
+	f, err := os.OpenFile(files[0], os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(make([]byte, 20), 5*20)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+
+	cmd := exec.Command(path, "migrate", "repair", "--store", dir)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:1", failpoint.Env, failpoint.ChunkImported))
+	require.Error(t, cmd.Run())
+	require.Equal(t, -1, cmd.ProcessState.ExitCode())
+	require.Equal(t, "repairing", phaseOf(t, bin, dir))
+	require.Equal(t, 1, bin.Run(t, "migrate", "verify", "--store", dir).Code)
+	bin.MustRun(t, "migrate", "repair", "--store", dir)
+	require.Equal(t, "verifying", phaseOf(t, bin, dir))
+	require.Equal(t, want, bin.MustRun(t, "store", "dump", "--store", dir, "--cq", "file").Stdout)
+	bin.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+	require.Equal(t, "cutover", phaseOf(t, bin, dir))
+}

@@ -370,6 +370,36 @@ func TestRepairHealsWhatVerifyNames(t *testing.T) {
 	}
 }
 
+// The state says that a repair is under way until it has come to its end: nothing else goes on from the middle of one.
+func TestRepairPhases(t *testing.T) {
+	s := newSurgeon(t, bothSides(t), 5)
+	status := func() (st migrate.State) {
+		require.NoError(t, json.Unmarshal([]byte(tandemmq.MustRun(t, "migrate", "status", "--store", s.dir, "--json").Stdout), &st))
+		return st
+	}
+	s.changes(cq.KindRocks)
+	tandemmq.MustRun(t, "migrate", "repair", "--store", s.dir)
+	var last [3]migrate.HistoryEntry
+	copy(last[:], status().History[len(status().History)-3:])
+	require.Equal(t, [3]migrate.Event{migrate.EventDiverged, migrate.EventRepairStart, migrate.EventRepairEnd}, [3]migrate.Event{last[0].Event, last[1].Event, last[2].Event})
+	require.Equal(t, [3]migrate.Phase{migrate.PhaseDiverged, migrate.PhaseRepairing, migrate.PhaseVerifying}, [3]migrate.Phase{last[0].Phase, last[1].Phase, last[2].Phase})
+
+	st := status() // as if it had been killed when all was written
+	require.NoError(t, st.Apply(migrate.EventDiverged, "test", "", time.Now()))
+	require.NoError(t, st.Apply(migrate.EventRepairStart, "test", "", time.Now()))
+	require.NoError(t, st.Save(filepath.Join(s.dir, "tandemmq")))
+	for _, args := range [][]string{{"verify"}, {"run"}, {"backfill"}, {"cutover", "--yes"}} {
+		r := tandemmq.Run(t, append([]string{"migrate", args[0], "--store", s.dir}, args[1:]...)...)
+		require.Equal(t, 1, r.Code, "%s: %s", args[0], r.Stdout)
+		require.Contains(t, r.Stderr, "repair", args[0])
+	}
+	require.Equal(t, migrate.PhaseRepairing, status().Phase)
+	require.Contains(t, tandemmq.MustRun(t, "migrate", "repair", "--store", s.dir).Stdout, "nothing to do")
+	require.Equal(t, migrate.PhaseVerifying, status().Phase)
+	tandemmq.MustRun(t, "migrate", "verify", "--store", s.dir)
+	require.Equal(t, migrate.PhaseVerified, status().Phase)
+}
+
 // A repair that is killed, wherever it is, is repeated and ends as an undisturbed one.
 func TestKillRepair(t *testing.T) {
 	base := bothSides(t)
@@ -404,6 +434,7 @@ func TestKillRepair(t *testing.T) {
 		tandemmq.MustRun(t, "migrate", "repair", "--store", dir)
 		require.Equal(t, wantFile, dump(t, dir, "file"), "kill %d", i)
 		require.Equal(t, wantRocks, dump(t, dir, "rocks"), "kill %d", i)
+		require.Contains(t, tandemmq.MustRun(t, "migrate", "status", "--store", dir).Stdout, ": verifying\n")
 		tandemmq.MustRun(t, "migrate", "verify", "--store", dir, "--level", "all")
 	}
 	require.Positive(t, met, "no kill met a repair")
