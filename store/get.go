@@ -101,6 +101,7 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 		res.Status, res.NextOffset = GetOffsetTooSmall, s.corrected(at, b.Min)
 	case at == b.Max:
 		res.Status, res.NextOffset = GetOffsetOverflowOne, at
+		s.views.sides.shadowed(k, at, res)
 	case at > b.Max:
 		res.Status, res.NextOffset = GetOffsetOverflowBadly, s.corrected(at, b.Max)
 	default:
@@ -115,6 +116,7 @@ func (s *Store) Get(req *GetRequest, res *GetResult) error {
 			res.MinOffset, res.MaxOffset = b.Min, b.Max
 			return fmt.Errorf("get messages of %s: %w", q.Key(), s.foundDamaged(k, err))
 		}
+		s.views.sides.shadowed(k, at, res)
 	}
 	return nil
 }

@@ -60,6 +60,9 @@ func (s *Store) SetOptions(o Options) error {
 	if now.BackfillBytesPerSec != old.BackfillBytesPerSec || now.BackfillPutLatency != old.BackfillPutLatency {
 		s.SetBackfillPace(now.BackfillBytesPerSec, now.BackfillPutLatency)
 	}
+	if s.views != nil && s.views.sides != nil {
+		s.views.sides.shadow.setPercent(now.ShadowReadPercent)
+	}
 	if s.views != nil && now.FlushConsumeQueueThoroughInterval != old.FlushConsumeQueueThoroughInterval {
 		s.views.repace()
 	}

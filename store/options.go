@@ -300,6 +300,8 @@ type Options struct {
 	BackfillBytesPerSec int64 `prop:"backfillBytesPerSec,live,own"`
 	// BackfillPutLatency is how long a put may take meanwhile: while more than one in a hundred takes longer, the side is filled a tenth of the time. Default 20 ms. Zero: no bound.
 	BackfillPutLatency time.Duration `prop:"backfillPutLatency,live,own"`
+	// ShadowReadPercent is of how many answers of a hundred, in a combined store, it is found out afterwards what the other side would have answered. Default 1. 0: of none. See Store.ShadowReads.
+	ShadowReadPercent int `prop:"shadowReadPercent,live,own"`
 
 	// FS is where the store lives. nil: the machine's filesystem. Not a property.
 	FS mmap.FS `prop:"-"`
@@ -411,6 +413,7 @@ func DefaultOptions() Options {
 		MaxDispatchBehindBytes: 512 << 20,
 		BackfillBytesPerSec:    64 << 20,
 		BackfillPutLatency:     20 * time.Millisecond,
+		ShadowReadPercent:      1,
 		LogDamagePolicy:        DamageRefuse,
 		QueueDamagePolicy:      QueueDamageRebuild,
 	}

@@ -96,6 +96,7 @@ func (o *Options) Validate() error {
 	between("rocksdbTailBytes", o.RocksdbTailBytes, -1, math.MaxInt64)
 	between("backfillBytesPerSec", o.BackfillBytesPerSec, 0, math.MaxInt64)
 	between("backfillPutLatency", o.BackfillPutLatency.Milliseconds(), 0, math.MaxInt32)
+	between("shadowReadPercent", int64(o.ShadowReadPercent), 0, 100)
 	between("maxDispatchBehindBytes", o.MaxDispatchBehindBytes, 0, math.MaxInt64)
 	if _, err := o.DelayLevels(); err != nil {
 		faults = append(faults, err)

@@ -32,6 +32,7 @@ type sides struct {
 	ends map[cq.Key]int64 // of queues that RocksDB alone had when a replacement was cut off, which were noted then; nil without. Used when the store is opened, and by verify
 
 	comparison comparison
+	shadow     shadow
 
 	mending sync.Mutex
 	gaveUp  struct { // queues that differ after they were built again, or whose names a side refuses
@@ -54,6 +55,8 @@ func openSides(v *views, minPhy int64) (_ *sides, err error) {
 	preferred, _ := o.CombineCQPreferCQType.queueKind()
 	authority, _ := o.CombineAssignOffsetCQType.queueKind()
 	d := &sides{v: v, served: make(chan struct{})}
+	d.shadow.notes = make(chan *shadowRead, shadowWaiting)
+	d.shadow.setPercent(o.ShadowReadPercent)
 	d.store, err = combine.New(f, r, combine.Options{
 		Preferred: preferred, Authority: authority, LightInRocks: !v.s.filesHaveLight(), Logger: v.s.o.Logger,
 		OnDiverged: func(one combine.Divergence) {

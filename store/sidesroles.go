@@ -240,6 +240,11 @@ func (d *sides) unserved(k cq.Key) bool {
 	v := d.v.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return d.unservedLocked(k)
+}
+
+func (d *sides) unservedLocked(k cq.Key) bool {
+	v := d.v.view
 	q := v.mu.known[k]
 	return v.mu.barred[k] != nil || q != nil && (q.unitless || q.gone)
 }

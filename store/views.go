@@ -109,6 +109,9 @@ func (v *views) start() {
 			v.sides.compare(ctx)
 		}
 	})
+	if v.sides != nil {
+		v.running.Go(func() { v.sides.runShadow(ctx) })
+	}
 	v.running.Go(func() { v.flushNowAndThen(ctx) })
 }
 

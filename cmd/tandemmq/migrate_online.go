@@ -327,6 +327,9 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 			add(string(kind)+" side", "%d queues differ and stay as they are", n)
 		}
 	}
+	if r := st.Shadow; r != nil {
+		add("reads compared", "%s with %s units on both sides, %d differences; %s were too many", thousands(r.Reads), thousands(r.Units), r.Found, thousands(r.Busy))
+	}
 	for i := range st.Retired {
 		r := &st.Retired[i]
 		switch {

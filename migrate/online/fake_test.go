@@ -31,6 +31,7 @@ type fake struct {
 	appended int64
 	begins   []int64 // from where the last comparison began, by queue
 	single   bool
+	shadow   store.ShadowReads
 	block    chan struct{} // a comparison waits for it
 }
 
@@ -140,6 +141,12 @@ func (f *fake) Queues() ([]cq.Key, error) {
 
 func (f *fake) Bounds(k cq.Key) (cq.Bounds, bool, error) {
 	return cq.Bounds{Max: f.max[k]}, true, nil
+}
+
+func (f *fake) ShadowReads() store.ShadowReads {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.shadow
 }
 
 func (f *fake) OpenedUnclean() bool { return f.unclean }

@@ -28,6 +28,7 @@ type Store interface {
 	Queues() ([]cq.Key, error)
 	Bounds(k cq.Key) (cq.Bounds, bool, error)
 	OpenedUnclean() bool
+	ShadowReads() store.ShadowReads
 }
 
 var _ Store = (*store.Store)(nil)
@@ -87,6 +88,9 @@ type Migration struct {
 	retry     time.Time                    // when what could not be done is tried again. The same
 	saved     time.Time                    // when progress was last written. The same
 	rounds    int                          // of repairs. The same
+	mending   bool                         // queues are built again, or were by now, for what was found last. The same
+	shadow    int64                        // differences found by shadow reads that count no more: the state was told, or everything was compared since. The same
+	judged    int64                        // of these, those that the log has decided. The same
 
 	mu struct {
 		sync.Mutex
@@ -265,6 +269,9 @@ func (m *Migration) next(ctx context.Context) (more bool, err error) {
 	if err := m.giveRoles(&st); err != nil {
 		return false, err
 	}
+	if more, err := m.lookAtShadow(&st); more || err != nil {
+		return more, err
+	}
 	switch st.Phase {
 	case state.Planned:
 		return true, m.advance(state.BackfillStart, m.o.Actor, "", nil)
@@ -374,15 +381,20 @@ func (m *Migration) maybeRepair(st *state.State) (more bool, err error) {
 		return false, err
 	}
 	n := sides[st.From].Diverged + sides[st.To].Diverged
-	if n == 0 {
+	if n == 0 && !m.mending {
 		return false, nil
 	}
+	m.mending = false // that may have been done before anybody looked
 	if m.rounds >= maxRounds {
 		m.wait(fmt.Sprintf("queues were built again %d times and still differ", m.rounds))
 		return false, nil
 	}
 	m.rounds++
-	return true, m.advance(state.RepairStart, m.o.Actor, fmt.Sprintf("%d queues are built again from the log", n), nil)
+	note := fmt.Sprintf("%d queues are built again from the log", n)
+	if n == 0 {
+		note = "queues were built again from the log"
+	}
+	return true, m.advance(state.RepairStart, m.o.Actor, note, nil)
 }
 
 func (m *Migration) watchRepair(st *state.State) (more bool, err error) {

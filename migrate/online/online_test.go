@@ -1,6 +1,7 @@
 package online
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -119,7 +120,7 @@ func TestINV4CutoverIsRefused(t *testing.T) {
 // Differences that the log decides are repaired, and verified again; others stay, with their names.
 func TestDivergedAndRepaired(t *testing.T) {
 	f, root := newFake(), t.TempDir()
-	f.differ[keyB], f.mending = "unit at slot 3", true
+	f.differ[keyB] = "unit at slot 3"
 	f.sides[cq.KindRocks] = store.SideState{Kind: cq.KindRocks}
 	m := openFake(t, f, root, nil)
 	require.NoError(t, m.Begin(t.Context(), "me", BeginOptions{To: cq.KindRocks}))
@@ -132,13 +133,95 @@ func TestDivergedAndRepaired(t *testing.T) {
 	awaitPhase(t, m, state.Verified)
 	require.Empty(t, m.Status().Differences)
 
-	f.set(func() { f.differ[keyB] = "unit at slot 4" })
+	f.set(func() { f.differ[keyB], f.mending = "unit at slot 4", true })
+	require.NoError(t, m.Verify(t.Context(), "me"))
+	require.Eventually(t, func() bool { return strings.Contains(m.Status().Waits, "3 times") }, 20*time.Second, time.Millisecond, "mended before anybody looked, and still there")
+	f.set(func() { f.mending = false })
 	require.NoError(t, m.Verify(t.Context(), "me"))
 	awaitPhase(t, m, state.Diverged)
 	time.Sleep(20 * time.Millisecond)
 	require.Equal(t, state.Diverged, m.Status().Phase, "nothing is built again: it stays")
 	require.NoError(t, m.Rollback(t.Context(), "me"), "it is given up")
 	require.Equal(t, state.RolledBack, m.Status().Phase)
+}
+
+// What a read that is compared finds voids a verification, before anything moves; what the log has decided is verified again when it has been mended.
+func TestShadowReads(t *testing.T) {
+	find := func(f *fake, judged int64) {
+		f.set(func() {
+			f.shadow.Found++
+			f.shadow.Reads++
+			f.shadow.Judged += judged
+			f.shadow.Differences = []string{"queue a/0: slot 3"}
+		})
+	}
+	t.Run("decided", func(t *testing.T) {
+		f, m, root := verified(t)
+		require.Nil(t, m.Status().Shadow)
+		require.NoError(t, m.Cutover(t.Context(), "me", []string{"b"}))
+		find(f, 1)
+		require.Eventually(t, func() bool { return len(reload(t, root).History) > 8 }, 20*time.Second, time.Millisecond)
+		awaitPhase(t, m, state.Verified)
+		require.Empty(t, f.roles.Topics, "canary topics went back")
+		var events []state.Event
+		for _, h := range reload(t, root).History[6:] {
+			events = append(events, h.Event)
+		}
+		require.Equal(t, []state.Event{state.VerifyDiffers, state.RepairStart, state.RepairEnd, state.VerifyOK}, events)
+		require.Contains(t, reload(t, root).History[6].Note, "found by a read that was compared: queue a/0: slot 3")
+		require.EqualValues(t, 1, m.Status().Shadow.Found)
+		require.NoError(t, m.Cutover(t.Context(), "me", nil), "it stands no more")
+	})
+	t.Run("undecided", func(t *testing.T) {
+		f, m, _ := verified(t)
+		find(f, 0)
+		awaitPhase(t, m, state.Diverged)
+		require.Equal(t, []string{"queue a/0: slot 3"}, m.Status().Differences)
+		requireRefused(t, m.Cutover(t.Context(), "me", nil), "diverged, not verified")
+	})
+	t.Run("in the moment of the cutover", func(t *testing.T) {
+		f, m, _ := verified(t)
+		m.Close() // nobody looks but the step
+		before := f.roles
+		find(f, 0)
+		var differs *DiffersError
+		require.ErrorAs(t, m.Cutover(t.Context(), "me", []string{"b"}), &differs)
+		require.Equal(t, before, f.roles)
+		require.Equal(t, state.Diverged, m.Status().Phase)
+	})
+	t.Run("while it is verified", func(t *testing.T) {
+		f := newFake()
+		f.block = make(chan struct{})
+		m := openFake(t, f, t.TempDir(), nil)
+		find(f, 0)
+		require.NoError(t, m.Begin(t.Context(), "me", BeginOptions{}))
+		require.Eventually(t, func() bool { return m.Status().VerifyingOf == 2 }, 10*time.Second, time.Millisecond)
+		find(f, 0)
+		close(f.block)
+		awaitPhase(t, m, state.Diverged)
+		require.NoError(t, m.Verify(t.Context(), "me"))
+		awaitPhase(t, m, state.Verified)
+	})
+	t.Run("after the cutover", func(t *testing.T) {
+		f, m, root := verified(t)
+		require.NoError(t, m.Cutover(t.Context(), "me", nil))
+		find(f, 0)
+		require.Eventually(t, func() bool { return len(m.Status().Differences) == 1 }, 20*time.Second, time.Millisecond)
+		find(f, 0)
+		require.Equal(t, state.Cutover, m.Status().Phase)
+		require.Equal(t, cq.KindRocks, m.Status().Reads, "reads stay")
+		history := reload(t, root).History
+		require.Equal(t, state.ShadowDiffers, history[len(history)-1].Event)
+		f.set(func() { f.differ[keyA] = "unit at slot 3" })
+		var differs *DiffersError
+		require.ErrorAs(t, m.Finalize(t.Context(), "me", 0), &differs)
+		require.ErrorAs(t, m.Rollback(t.Context(), "me"), &differs)
+		require.Equal(t, []int64{0, 0}, f.begins, "everything is compared")
+		f.set(func() { delete(f.differ, keyA) })
+		require.NoError(t, m.Finalize(t.Context(), "me", 0))
+		require.Equal(t, []int64{0, 0}, f.begins)
+		require.Empty(t, m.Status().Differences)
+	})
 }
 
 // A repair that does not help is not repeated for ever.

@@ -33,6 +33,8 @@ type Status struct {
 	// Diverged are queues that are built again on a side; Differ are those that stay as they are.
 	Diverged map[cq.Kind]int `json:"diverged,omitempty"`
 	Differ   map[cq.Kind]int `json:"differ,omitempty"`
+	// Shadow tells of reads that were compared with what the other side has, since the broker was started.
+	Shadow *store.ShadowReads `json:"shadow,omitempty"`
 
 	Verified    *state.Coverage      `json:"verified,omitempty"`
 	Differences []string             `json:"differences,omitempty"`
@@ -101,6 +103,9 @@ func (m *Migration) Status() Status {
 	}
 	if r, err := m.s.SideRoles(); err == nil {
 		s.Reads, s.Authority = r.Preferred, r.Authority
+	}
+	if shadow := m.s.ShadowReads(); shadow.Reads+shadow.Busy+shadow.Passed > 0 {
+		s.Shadow = &shadow
 	}
 	sides, err := m.s.SideStates()
 	if err != nil {

@@ -311,6 +311,7 @@ func (m *Migration) compareRest(ctx context.Context, step string) error {
 	var differs *DiffersError
 	if errors.As(err, &differs) {
 		if m.state().Phase == state.Verified {
+			m.mending = differs.Mending
 			err = errors.Join(err, m.advance(state.VerifyDiffers, m.o.Actor, "found by "+step, func(st *state.State) {
 				st.Online.Verified, st.Online.CanaryTopics, st.Online.Differences = nil, nil, differs.Differences
 			}), m.giveRolesNow())
@@ -328,7 +329,7 @@ func (m *Migration) compareRest(ctx context.Context, step string) error {
 			c.coverage.Units += v.Units
 			c.coverage.Records += v.Records
 		}
-		st.Online.Verified = &c.coverage
+		st.Online.Verified, st.Online.Differences = &c.coverage, nil
 	})
 }
 
@@ -428,7 +429,7 @@ func (m *Migration) giveBack(actor string) error {
 // deleted when grace is over (0: DefaultGrace). Until then it can be rolled back.
 //
 // Errors: *migrate.RefusedError; those of the state's file.
-func (m *Migration) Finalize(_ context.Context, actor string, grace time.Duration) error {
+func (m *Migration) Finalize(ctx context.Context, actor string, grace time.Duration) error {
 	if err := m.comparing("finalize"); err != nil {
 		return err
 	}
@@ -457,6 +458,9 @@ func (m *Migration) Finalize(_ context.Context, actor string, grace time.Duratio
 		if err := m.lights(kept); err != nil {
 			return err
 		}
+		if err := m.stillDiffers(ctx, &st); err != nil {
+			return err
+		}
 	} else if m.o.Kind != kept {
 		return refused("finalize", notCombined(&st, m.o.Kind))
 	}
@@ -467,6 +471,19 @@ func (m *Migration) Finalize(_ context.Context, actor string, grace time.Duratio
 	return m.refuse("finalize", m.advance(state.FinalizeStart, actor, note, func(st *state.State) {
 		st.Kept, st.Online.GraceSeconds = kept, int64(grace.Seconds())
 	}))
+}
+
+// stillDiffers compares everything where a difference was found after the cutover, unless the side that is given up lacks something anyway.
+func (m *Migration) stillDiffers(ctx context.Context, st *state.State) error {
+	if st.Phase != state.Cutover || len(st.Online.Differences) == 0 && m.s.ShadowReads().Found <= m.shadow {
+		return nil
+	}
+	sides, err := m.s.SideStates()
+	if source := sides[st.From]; err != nil || !source.Whole() {
+		return err
+	}
+	m.certified = nil
+	return m.compareRest(ctx, "finalize")
 }
 
 // lights refuses to give RocksDB up while it has light queues for itself.

@@ -55,6 +55,10 @@ func (m *Migration) compare(ctx context.Context, step string, since map[cq.Key]m
 	w := m.s.Watermarks()
 	c := &comparison{m: m, since: since, found: make(map[cq.Key]migrate.Certified, len(keys)), differs: DiffersError{Step: step}}
 	c.coverage = state.Coverage{LogMin: w.MinPhyOffset, LogEnd: w.Appended, Time: m.now().UTC().Truncate(time.Millisecond)}
+	if since == nil {
+		r := m.s.ShadowReads() // what was found before is looked at now
+		m.shadow, m.judged = r.Found, r.Judged
+	}
 	for _, v := range w.Views {
 		c.coverage.LogEnd = min(c.coverage.LogEnd, v.Dispatched) // also of an index: less is safe
 	}
@@ -78,10 +82,49 @@ func (m *Migration) compare(ctx context.Context, step string, since map[cq.Key]m
 	if err := m.s.VerifySides(ctx, o, c.take); err != nil {
 		return nil, err
 	}
+	if r := m.s.ShadowReads(); r.Found > m.shadow { // of what was compared before, it may be
+		c.differs.Mending = c.differs.Mending || r.Judged > m.judged
+		m.shadow, m.judged, m.certified = r.Found, r.Judged, nil
+		c.differs.Queues++
+		c.differs.Differences = append(c.differs.Differences, r.Differences...)
+	}
 	if c.differs.Queues > 0 {
 		return c, &c.differs
 	}
 	return c, nil
+}
+
+// lookAtShadow voids the verification when a shadow read has found a difference since. Reads that have moved stay where they are: the store reads a queue from the side that the log proves, and builds it again
+// on the other.
+func (m *Migration) lookAtShadow(st *state.State) (more bool, err error) {
+	if st.Phase != state.Verified && st.Phase != state.Cutover {
+		return false, nil
+	}
+	r := m.s.ShadowReads()
+	if r.Found <= m.shadow {
+		return false, nil
+	}
+	found := "found by a read that was compared: " + r.Differences[len(r.Differences)-1]
+	void := func(st *state.State) {
+		st.Online.Verified, st.Online.CanaryTopics, st.Online.Differences = nil, nil, r.Differences
+	}
+	switch {
+	case st.Phase == state.Verified:
+		err = m.advance(state.VerifyDiffers, m.o.Actor, found, void)
+	case len(st.Online.Differences) == 0:
+		err = m.change(func(st *state.State) {
+			void(st)
+			st.Note(state.ShadowDiffers, m.o.Actor, found, m.now())
+		})
+	default:
+		err = m.change(void)
+	}
+	if err != nil {
+		return false, err
+	}
+	m.mending = m.mending || r.Judged > m.judged
+	m.shadow, m.judged, m.certified = r.Found, r.Judged, nil
+	return true, nil
 }
 
 // take takes down what was found of a queue.
@@ -139,6 +182,7 @@ func (m *Migration) verify(ctx context.Context) (more bool, err error) {
 	var differs *DiffersError
 	switch {
 	case errors.As(err, &differs):
+		m.mending = differs.Mending
 		return true, m.advance(state.VerifyDiffers, m.o.Actor, fmt.Sprintf("%d queues, %s", differs.Queues, differs.Differences[0]), func(st *state.State) {
 			st.Online.Verified, st.Online.Differences = nil, differs.Differences
 		})

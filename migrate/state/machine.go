@@ -56,6 +56,7 @@ const (
 	FinalizeStart  Event = "finalize-start"  // the side that reads do not belong to is given up
 	FinalizeEnd    Event = "finalize-end"    // it was moved aside
 	RetiredRemoved Event = "retired-removed" // what was moved aside was deleted; a note, which Next does not know
+	ShadowDiffers  Event = "shadow-differs"  // after the cutover, a read was compared and found different; likewise a note
 )
 
 // transitions is the whole machine: for each event, from which phases it may come and where it leads. An event that
