@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -139,6 +140,7 @@ func (l *Log) End(o ScanOptions) (ScanEnd, error) {
 		return ScanEnd{}, err
 	}
 	defer s.Close()
+	s.skipWhole(context.Background(), pieceBytes, nil)
 	for s.Next() {
 	}
 	var end *EndError

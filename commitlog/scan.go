@@ -69,6 +69,7 @@ type Scanner struct {
 	next func() error // s.step, made once: a method value allocates
 
 	to    int64 // the scan ends here; -1: where the log does
+	alone bool  // damage is left for another scanner to look behind
 	files []*mappedfile.File
 	index int              // of file in files
 	file  *mappedfile.File // held while not nil
@@ -207,6 +208,9 @@ func (s *Scanner) corrupt(got, want string, cause error) *CorruptError {
 
 // damage ends the scan where no record and no filler stands: it looks at what follows to tell the kind of the end.
 func (s *Scanner) damage(reason *CorruptError) error {
+	if s.alone {
+		return reason
+	}
 	p, err := s.log.probe(s.files, s.index, int64(s.pos))
 	if err != nil {
 		return err

@@ -171,6 +171,9 @@ func (r *Recovery) Survey(ctx context.Context) (*Survey, error) {
 		out.From = s.file.From()
 	}
 	total := max(r.log.queue.EndOffset()-out.From, 0)
+	told := func(phy int64) { r.progress(phy-out.From, total) }
+	skipped := s.skipWhole(ctx, pieceBytes, told)
+	out.Records, out.Bytes = skipped.records, skipped.bytes
 	before, ms, crc := int64(-1), int64(0), false
 	for {
 		for s.Next() {
@@ -185,7 +188,7 @@ func (r *Recovery) Survey(ctx context.Context) (*Survey, error) {
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}
-				r.progress(before-out.From, total)
+				told(before)
 			}
 		}
 		end := s.End()

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -142,6 +143,7 @@ func (w *Writer) findEnd() (end ScanEnd, lastMs int64, err error) {
 		w.logger.Info("the end of the commit log is looked for", slog.String("from", f.Path()), slog.Int64("bytes", w.queue.EndOffset()-f.From()))
 	}
 	defer s.Close()
+	s.skipWhole(context.Background(), pieceBytes, nil)
 	for s.Next() {
 		lastMs = s.Record().StoreTimestampMs
 	}
