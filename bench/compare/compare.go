@@ -32,7 +32,7 @@ const (
 	Full  Profile = "full"
 )
 
-// Scenario is one workload, the same for each of its engines.
+// Scenario is one workload, the same for each of its engines. Whatever has to be warm is warmed up by Run, before the part that is timed.
 type Scenario struct {
 	Name  string // "put/async/producers-1": unique; the part before the first slash is its group
 	Title string // a line for the reader of a report
@@ -43,7 +43,13 @@ type Scenario struct {
 	XLabel   string
 	Full     bool          // left out of the quick profile
 	Limit    time.Duration // a run that takes longer is stopped and counts as failed; 0: the default
-	Disk     int64         // bytes it needs at most; a scenario that does not fit is left out with a line
+	Disk     int64         // bytes it needs at most (0: defaultDisk); a scenario that does not fit is left out with a line, and one that takes more fails
+	// Bounds are limits of the machine that it is set against: by the name of the limit, the figure of the same unit.
+	Bounds map[string]string
+	// Shared: scenarios that follow one another with the same word here, the same Run and the same engines are done by one run, of which each takes the figures and latencies whose
+	// names begin with its Prefix (all of them, if that is empty).
+	Shared, Prefix string
+	ManyFiles      bool // its directories are removed when all is measured: a filesystem makes files slowly for a while after many were removed
 	// Run does it once: the timed part, then the checks. Figures go into r.
 	Run func(ctx context.Context, r *Run) error
 }
@@ -54,6 +60,7 @@ type Run struct {
 	Profile Profile
 	Dir     string // fresh and empty; removed afterwards
 	Cache   string // inputs made once, below names of their own (see Input)
+	Peer    Peer   // for the engine Java; nil where it was not asked for
 
 	Figures   report.Figures               // set by Run: what was measured; the unit is the end of the name
 	Latencies map[string]calibrate.Summary // by what was timed
@@ -85,13 +92,15 @@ type Limit struct {
 
 // Row is what one engine did in one scenario.
 type Row struct {
-	Scenario    string       `json:"scenario"`
-	Title       string       `json:"title"`
-	Engine      string       `json:"engine"`
-	Headline    string       `json:"headline"`
-	X           float64      `json:"x,omitempty"`
-	XLabel      string       `json:"xLabel,omitempty"`
-	Repetitions []Repetition `json:"repetitions"`
+	Scenario string  `json:"scenario"`
+	Title    string  `json:"title"`
+	Engine   string  `json:"engine"`
+	Headline string  `json:"headline"`
+	X        float64 `json:"x,omitempty"`
+	XLabel   string  `json:"xLabel,omitempty"`
+	// Bounds are those of the scenario.
+	Bounds      map[string]string `json:"bounds,omitempty"`
+	Repetitions []Repetition      `json:"repetitions"`
 }
 
 // Repetition is one run of a row.

@@ -2,15 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync/atomic"
 	"time"
 
-	"github.com/tandemq/tandemmq/bench/calibrate"
 	"github.com/tandemq/tandemmq/bench/load"
 	"github.com/tandemq/tandemmq/bench/report"
-	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -22,53 +17,15 @@ func readable(ctx context.Context, r row, s sizes, dir string) (figures, error) 
 	x := figures{}
 	return x, load.WithStore(r.engine, dir, func(st *store.Store) error {
 		p := load.NewProducer(st, r.queues, load.BodyBytes)
-		total := int(s.Paced.Seconds() * pacedPerSecond)
-		begun := make([]atomic.Int64, total) // when each put began, ns since start
-		start, seen := time.Now(), make(chan error, 1)
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		lat := calibrate.NewLatency()
-		go func() { seen <- watch(ctx, st, p, begun, start, lat) }()
-		err := p.Pace(ctx, total, pacedPerSecond, start, begun, nil)
-		x["putPerSecond"] = float64(total) / time.Since(start).Seconds()
+		rate, lat, err := p.Readable(ctx, int(s.Paced.Seconds()*pacedPerSecond), pacedPerSecond)
 		if err != nil {
-			cancel()
-		}
-		if err := errors.Join(err, <-seen); err != nil {
 			return err
 		}
 		sum := lat.Summary()
+		x["putPerSecond"] = rate
 		x["readableP50Millis"], x["readableP99Millis"], x["readableP999Millis"], x["readableMaxMillis"] = millis(sum.P50), millis(sum.P99), millis(sum.P999), millis(sum.Max)
 		return p.Check()
 	})
-}
-
-// watch records for each message how long after its begin it could be read, until all were.
-func watch(ctx context.Context, st *store.Store, p *load.Producer, begun []atomic.Int64, start time.Time, lat *calibrate.Latency) error {
-	keys, at := make([]cq.Key, p.Queues), make([]int, p.Queues)
-	for i := range keys {
-		keys[i] = p.Key(i)
-	}
-	for left := len(begun); left > 0; time.Sleep(50 * time.Microsecond) {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%d messages were not seen: %w", left, err)
-		}
-		if _, err := load.Behind(st); err != nil {
-			return err
-		}
-		for i, k := range keys {
-			b, ok, err := st.Bounds(k)
-			if err != nil {
-				return err
-			}
-			now := int64(time.Since(start))
-			for ; ok && int64(at[i]) < b.Max; at[i]++ {
-				lat.Record(time.Duration(now - begun[at[i]*p.Queues+i].Load()))
-				left--
-			}
-		}
-	}
-	return nil
 }
 
 // sustained puts as fast as it can for a while, and looks ten times a second at how far queues and index are behind.

@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/load"
 	"github.com/tandemq/tandemmq/bench/report"
 	"github.com/tandemq/tandemmq/store"
 	"github.com/tandemq/tandemmq/tests/interop/java"
@@ -25,35 +25,6 @@ func options(r row) *store.Options {
 	return &o
 }
 
-// phases takes the time of each phase that store.Recover tells of, and how much of it there was.
-type phases map[string]*phase
-
-type phase struct {
-	begin, end time.Time
-	done       int64
-}
-
-func (p phases) progress(name string, _ int64, _ string) func(int64) {
-	now := time.Now()
-	ph := &phase{begin: now, end: now}
-	p[name] = ph
-	return func(done int64) {
-		if done != ph.done {
-			ph.done, ph.end = done, time.Now()
-		}
-	}
-}
-
-func (p phases) seconds(prefix string) (s float64, bytes int64) {
-	for name, ph := range p {
-		if strings.HasPrefix(name, prefix) {
-			s += ph.end.Sub(ph.begin).Seconds()
-			bytes += ph.done
-		}
-	}
-	return s, bytes
-}
-
 // catchUp measures how fast the views are built that are not there: the queues, and behind them the index if the row has one.
 func catchUp(ctx context.Context, b *bench, r row, root string) (result, error) {
 	if err := wipe(root, false); err != nil {
@@ -63,52 +34,33 @@ func catchUp(ctx context.Context, b *bench, r row, root string) (result, error) 
 	if r.shape != eight {
 		messages = b.sizes.manyMessages
 	}
-	p := phases{}
-	if _, err := store.Recover(ctx, root, store.RecoverOptions{Options: options(r), Progress: p.progress}); err != nil {
-		return result{}, err
-	}
-	took, _ := p.seconds("dispatch to ")
-	if r.index {
-		index, _ := p.seconds("index")
-		took += index
-	}
-	if took == 0 {
-		return result{}, errors.New("nothing was dispatched")
-	}
-	return result{PerSecond: float64(messages) / took}, wipe(root, false)
-}
-
-// open opens a store and waits until everything is at the end of the log.
-func open(root string, o *store.Options) (result, error) {
-	begin := time.Now()
-	s, err := store.Open(root, *o)
+	took, err := load.CatchUp(ctx, root, options(r))
 	if err != nil {
 		return result{}, err
 	}
-	opened := time.Since(begin)
-	for behind(s) > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	x := result{Millis: millis(time.Since(begin)), OpenMillis: millis(opened)}
-	return x, s.Close()
+	return result{PerSecond: float64(messages) / took.Seconds()}, wipe(root, false)
+}
+
+// open opens a store and waits until everything is at the end of the log.
+func open(ctx context.Context, root string, o *store.Options) (result, error) {
+	opened, ready, err := load.Open(ctx, root, *o, nil)
+	return result{Millis: millis(ready), OpenMillis: millis(opened)}, err
 }
 
 // behind returns how many bytes the view has to go that is furthest behind.
 func behind(s *store.Store) (n int64) {
-	for _, v := range s.Watermarks().Views {
-		n = max(n, v.BehindBytes)
-	}
+	n, _ = load.Behind(s)
 	return n
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // rebuild opens a store that was not left in order and has lost its queues and its index.
-func rebuild(_ context.Context, _ *bench, r row, root string) (result, error) {
+func rebuild(ctx context.Context, _ *bench, r row, root string) (result, error) {
 	if err := wipe(root, true); err != nil {
 		return result{}, err
 	}
-	return open(root, options(r))
+	return open(ctx, root, options(r))
 }
 
 func javaRebuild(ctx context.Context, b *bench, r row, root string) (result, error) {
@@ -122,10 +74,9 @@ func javaRebuild(ctx context.Context, b *bench, r row, root string) (result, err
 	return x, errors.Join(err, wipe(root, false))
 }
 
-// lose makes of a store with queues what a crash leaves: the abort mark, no checkpoint, nothing in memory.
+// lose makes of a store with queues what a crash of the machine leaves: the abort mark, no checkpoint, nothing in memory.
 func lose(root string) error {
-	l := store.NewLayout(root)
-	if err := errors.Join(os.RemoveAll(l.CheckpointPath()), os.RemoveAll(l.StateDir()), markAbort(root)); err != nil {
+	if err := load.Lose(root); err != nil {
 		return err
 	}
 	files, err := logFiles(root)
@@ -136,17 +87,17 @@ func lose(root string) error {
 }
 
 // crash opens a store that has its queues and its index, but not the checkpoint that says how far they are good.
-func crash(_ context.Context, _ *bench, r row, root string) (result, error) {
+func crash(ctx context.Context, _ *bench, r row, root string) (result, error) {
 	if err := wipe(root, false); err != nil {
 		return result{}, err
 	}
-	if _, err := open(root, options(r)); err != nil {
+	if _, err := open(ctx, root, options(r)); err != nil {
 		return result{}, err
 	}
 	if err := lose(root); err != nil {
 		return result{}, err
 	}
-	return open(root, options(r))
+	return open(ctx, root, options(r))
 }
 
 func javaCrash(ctx context.Context, b *bench, r row, root string) (result, error) {
@@ -159,11 +110,11 @@ func javaCrash(ctx context.Context, b *bench, r row, root string) (result, error
 
 // reopen opens a store that the same program closed: what the other one left, such as a checkpoint without our trailer, is another
 // matter. So it is opened twice, and the second time counts.
-func reopen(_ context.Context, _ *bench, r row, root string) (result, error) {
-	if _, err := open(root, options(r)); err != nil {
+func reopen(ctx context.Context, _ *bench, r row, root string) (result, error) {
+	if _, err := open(ctx, root, options(r)); err != nil {
 		return result{}, err
 	}
-	return open(root, options(r))
+	return open(ctx, root, options(r))
 }
 
 func javaReopen(ctx context.Context, b *bench, r row, root string) (result, error) {
@@ -195,12 +146,8 @@ func scan(ctx context.Context, _ *bench, r row, root string) (result, error) {
 	if err := calibrate.DropCache(files); err != nil {
 		return result{}, err
 	}
-	p := phases{}
-	if _, err := store.Recover(ctx, root, store.RecoverOptions{Options: options(r), DryRun: true, Full: true, Progress: p.progress}); err != nil {
-		return result{}, err
-	}
-	took, n := p.seconds("log")
-	return result{BytesPerSecond: float64(n) / took}, nil
+	took, n, err := load.Scan(ctx, root, options(r))
+	return result{BytesPerSecond: float64(n) / took.Seconds()}, err
 }
 
 // idle measures what an open store costs that nobody uses.

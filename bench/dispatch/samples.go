@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tandemq/tandemmq/bench/load"
 	"github.com/tandemq/tandemmq/message"
 	"github.com/tandemq/tandemmq/store"
 )
@@ -142,13 +143,9 @@ func wipe(root string, unclean bool) error {
 		}
 	}
 	if unclean {
-		return markAbort(root)
+		return load.MarkAbort(root)
 	}
 	return nil
-}
-
-func markAbort(root string) error {
-	return os.WriteFile(store.NewLayout(root).AbortPath(), nil, 0o644)
 }
 
 // logFiles lists the files of the log.

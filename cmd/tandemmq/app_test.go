@@ -43,7 +43,7 @@ func TestUsageErrors(t *testing.T) {
 		{"unknown side", []string{"store", "dump", "--store", "x", "--cq", "tape"}, "tandemmq: --cq \"tape\": use file or rocks\nsee 'tandemmq store dump --help'\n"},
 		{"negative limit", []string{"store", "dump", "--store", "x", "--limit", "-1"}, "tandemmq: --limit -1: use 1 or more, or 0 for all\nsee 'tandemmq store dump --help'\n"},
 		{"negative queue", []string{"store", "dump", "--store", "x", "--queue", "-1"}, "tandemmq: --queue -1: use a queue id, 0 or more\nsee 'tandemmq store dump --help'\n"},
-		{"nothing alike", []string{"bench", "foo"}, "tandemmq: bench: no command \"foo\"\nsee 'tandemmq bench --help'\n"},
+		{"nothing alike", []string{"bench", "xyz"}, "tandemmq: bench: no command \"xyz\"\nsee 'tandemmq bench --help'\n"},
 		{"time without unit", []string{"bench", "put", "--duration", "1"}, "tandemmq: bench put: invalid value \"1\" for flag -duration: parse error; want a number with its unit, like 500ms, 30s or 5m\nsee 'tandemmq bench put --help'\n"},
 		{"no such help", []string{"help", "nothing"}, "tandemmq: no command \"nothing\"; did you mean \"completion\"?\nsee 'tandemmq --help'\n"},
 	}

@@ -1,0 +1,110 @@
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// inputVersion is a part of the names of inputs: it changes when what makes them does.
+const inputVersion = "1"
+
+// Input returns the directory of that name in the cache, which begin makes once. It is not to be written to: see CopyInput.
+func (r *Run) Input(name string, begin func(dir string) error) (string, error) {
+	done := filepath.Join(r.Cache, name+"-v"+inputVersion)
+	if _, err := os.Stat(done); err == nil {
+		return done, nil
+	}
+	part, err := os.MkdirTemp(r.Cache, name+".part-")
+	if err != nil {
+		return "", err
+	}
+	if err := begin(filepath.Join(part, "input")); err != nil {
+		return "", errors.Join(fmt.Errorf("make input %s: %w", name, err), os.RemoveAll(part))
+	}
+	err = os.Rename(filepath.Join(part, "input"), done)
+	if _, there := os.Stat(done); there == nil {
+		err = nil // another one was faster
+	}
+	return done, errors.Join(err, os.RemoveAll(part))
+}
+
+// CopyInput copies an input, holes as holes, into a directory that is not there yet.
+func CopyInput(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		return copyFile(path, filepath.Join(to, rel))
+	})
+}
+
+// Whence of Seek, as Linux has them.
+const (
+	seekData = 3
+	seekHole = 4
+)
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if err := out.Truncate(info.Size()); err != nil {
+		return err
+	}
+	for at := int64(0); at < info.Size(); {
+		begin, err := in.Seek(at, seekData)
+		if errors.Is(err, syscall.ENXIO) {
+			return nil // nothing but a hole is left
+		}
+		if err != nil {
+			return err
+		}
+		end, err := in.Seek(begin, seekHole)
+		if err != nil {
+			return err
+		}
+		if _, err := in.Seek(begin, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := out.Seek(begin, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(out, in, end-begin); err != nil {
+			return err
+		}
+		at = end
+	}
+	return nil
+}
+
+// freeBytes is what may still be written on the filesystem of dir.
+func freeBytes(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}

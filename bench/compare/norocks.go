@@ -1,0 +1,6 @@
+//go:build !cgo
+
+package compare
+
+// HasRocks tells whether stores can have RocksDB queues.
+const HasRocks = false

@@ -1,0 +1,306 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/process"
+	"github.com/tandemq/tandemmq/bench/report"
+)
+
+// What a scenario may take that does not say so.
+const (
+	defaultLimit = time.Minute
+	defaultDisk  = 6 << 30
+)
+
+// quickTime is what the quick profile takes at most, a run that has begun apart.
+const quickTime = 270 * time.Second
+
+// Runner runs scenarios.
+type Runner struct {
+	Dir       string // on the filesystem to measure; what is made in it is removed
+	Cache     string // of inputs, kept
+	Profile   Profile
+	Engines   []string       // of scenarios that compare stores
+	Only      *regexp.Regexp // of scenarios; nil: all
+	Reps      int
+	Scenarios []Scenario
+	Left      []string // what was left out before, and why
+
+	// Execute does one run and sets what r lacks; nil: in this process.
+	Execute func(ctx context.Context, s *Scenario, r *Run) error
+	// Sync writes back what the machine has to write, before each run; nil: nothing does.
+	Sync func()
+	// Phase is told of each repetition, and how many runs it has; nil: nobody.
+	Phase func(name string, runs int64) func(done int64)
+	// Told is told of each run; nil: nobody.
+	Told func(repetition int, scenario, engine string, r Repetition)
+
+	left map[string]bool
+}
+
+// group is scenarios that one run does.
+type group struct {
+	scenarios []Scenario
+	engines   []string
+	failed    map[string]bool // by engine: it is not tried again
+}
+
+// Run runs the scenarios, repetition by repetition, in each of them one after the other, engine by engine. A run that fails is told in its row; an error means that nothing can be said.
+func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
+	if x.Reps < 1 {
+		return nil, fmt.Errorf("%d repetitions: want at least 1", x.Reps)
+	}
+	rep = &Report{Version: 1, Started: time.Now().UTC(), Profile: x.Profile}
+	work, err := os.MkdirTemp(x.Dir, "bench-compare-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	if err := os.MkdirAll(x.Cache, 0o755); err != nil {
+		return nil, err
+	}
+	x.left = map[string]bool{}
+	for _, why := range x.Left {
+		x.leave(rep, why)
+	}
+	groups := x.groups()
+	if len(groups) == 0 {
+		return nil, errors.New("no scenario has this name and these engines")
+	}
+	runs := 0
+	for _, g := range groups {
+		for _, s := range g.scenarios {
+			for _, e := range g.engines {
+				rep.Rows = append(rep.Rows, Row{Scenario: s.Name, Title: s.Title, Engine: e, Headline: s.Headline, X: s.X, XLabel: s.XLabel, Bounds: s.Bounds})
+			}
+		}
+		runs += len(g.engines)
+	}
+	start := time.Now()
+	for n := range x.Reps {
+		began := time.Now()
+		if err := x.repeat(ctx, n+1, groups, runs, filepath.Join(work, fmt.Sprint(n+1)), start, rep); err != nil {
+			return nil, err
+		}
+		if took := time.Since(began); n+1 < x.Reps && x.late(start, took) {
+			x.leave(rep, fmt.Sprintf("repetitions after %d of %d: one takes %.0f s", n+1, x.Reps, took.Seconds()))
+			break
+		}
+	}
+	rep.Rows = slices.DeleteFunc(rep.Rows, func(r Row) bool { return len(r.Repetitions) == 0 })
+	rep.Seconds = time.Since(start).Seconds()
+	return rep, nil
+}
+
+// late tells whether something that takes so long would go on for longer than the profile allows.
+func (x *Runner) late(start time.Time, takes time.Duration) bool {
+	return x.Profile == Quick && time.Since(start)+takes > quickTime
+}
+
+// leave notes once that something was left out.
+func (x *Runner) leave(rep *Report, why string) {
+	if !x.left[why] {
+		x.left[why] = true
+		rep.Left = append(rep.Left, why)
+	}
+}
+
+var storeEngines = []string{File, Rocks, Combine, Java}
+
+// groups returns what is run.
+func (x *Runner) groups() (all []*group) {
+	for _, s := range x.Scenarios {
+		if x.Only != nil && !x.Only.MatchString(s.Name) || s.Full && x.Profile != Full {
+			continue
+		}
+		engines := slices.DeleteFunc(slices.Clone(s.Engines), func(e string) bool { return slices.Contains(storeEngines, e) && !slices.Contains(x.Engines, e) })
+		if len(engines) == 0 {
+			continue
+		}
+		if n := len(all); s.Shared != "" && n > 0 && all[n-1].scenarios[0].Shared == s.Shared {
+			all[n-1].scenarios = append(all[n-1].scenarios, s)
+			continue
+		}
+		all = append(all, &group{[]Scenario{s}, engines, map[string]bool{}})
+	}
+	return all
+}
+
+// repeat is one repetition.
+func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, work string, start time.Time, rep *Report) error {
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return err
+	}
+	phase := func(int64) {}
+	if x.Phase != nil {
+		phase = x.Phase(fmt.Sprintf("repetition %d of %d", n, x.Reps), int64(runs))
+	}
+	done := int64(0)
+	phase(done)
+	for i, g := range groups {
+		s := g.scenarios[0]
+		if why := x.unfit(&s, work); why != "" {
+			x.leave(rep, why)
+			continue
+		}
+		for _, e := range g.engines {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			done++
+			switch {
+			case g.failed[e]:
+			case n == 1 && x.late(start, 0):
+				x.leave(rep, fmt.Sprintf("%s with %s: the time of the profile was over", s.Name, e))
+			default:
+				one, err := x.one(ctx, g, e, filepath.Join(work, fmt.Sprintf("%d-%s", i, e)))
+				if err != nil {
+					return err
+				}
+				g.failed[e] = one.Failed != ""
+				x.keep(rep, g, n, e, one)
+			}
+			phase(done)
+		}
+	}
+	return nil
+}
+
+// keep gives each row of the group its part of what a run gave.
+func (x *Runner) keep(rep *Report, g *group, n int, engine string, one Repetition) {
+	for _, s := range g.scenarios {
+		own := one
+		if s.Prefix != "" {
+			own.Figures, own.Latencies = only(one.Figures, s.Prefix), only(one.Latencies, s.Prefix)
+		}
+		if _, ok := own.Figures[s.Headline]; !ok && own.Failed == "" {
+			own.Failed = "no figure " + s.Headline
+			g.failed[engine] = true
+		}
+		i := slices.IndexFunc(rep.Rows, func(r Row) bool { return r.Scenario == s.Name && r.Engine == engine })
+		rep.Rows[i].Repetitions = append(rep.Rows[i].Repetitions, own)
+		if x.Told != nil {
+			x.Told(n, s.Name, engine, own)
+		}
+	}
+}
+
+// alike are figures that every row of a run has.
+var alike = []string{peakFigure, diskFigure}
+
+func only[V any](all map[string]V, prefix string) map[string]V {
+	m := map[string]V{}
+	for name, v := range all {
+		if strings.HasPrefix(name, prefix) || slices.Contains(alike, name) {
+			m[name] = v
+		}
+	}
+	return m
+}
+
+// Figures of every run.
+const (
+	peakFigure = "peakAnonMiB" // the largest RssAnon of the process that was measured
+	diskFigure = "diskMiB"     // what its directory occupied in the end
+)
+
+// one does one run of a group. What goes wrong in it is told in its result; an error is one of the runner.
+func (x *Runner) one(ctx context.Context, g *group, engine, dir string) (rep Repetition, err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return rep, err
+	}
+	s := g.scenarios[0]
+	defer func() {
+		if !s.ManyFiles {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	if x.Sync != nil {
+		x.Sync()
+	}
+	limit := s.Limit
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r := &Run{Engine: engine, Profile: x.Profile, Dir: dir, Cache: x.Cache, Figures: report.Figures{}, Latencies: map[string]calibrate.Summary{}}
+	execute := x.Execute
+	if execute == nil {
+		execute = func(ctx context.Context, s *Scenario, r *Run) error { return s.Run(ctx, r) }
+	}
+	start := time.Now()
+	err = execute(limited, &s, r)
+	took := time.Since(start)
+	if ctx.Err() != nil { // all of it is to end: this says nothing of the engine
+		return rep, ctx.Err()
+	}
+	switch {
+	case limited.Err() != nil:
+		err = fmt.Errorf("stopped after %v", limit)
+	case err == nil:
+		err = x.judge(&s, r)
+	}
+	rep = Repetition{Figures: r.Figures, Latencies: r.Latencies, Checks: r.Checks, Seconds: took.Seconds()}
+	if err != nil {
+		rep.Failed = err.Error()
+	}
+	return rep, nil
+}
+
+// judge is what the runner itself demands of a run.
+func (x *Runner) judge(s *Scenario, r *Run) error {
+	if len(r.Checks) == 0 {
+		return errors.New("nothing was checked")
+	}
+	n, err := process.DiskBytes(r.Dir)
+	if err != nil {
+		return err
+	}
+	r.Figures[diskFigure] = float64(n) / (1 << 20)
+	if most := s.disk(); n > most {
+		return fmt.Errorf("took %d bytes of disk, at most %d were expected", n, most)
+	}
+	return nil
+}
+
+func (s *Scenario) disk() int64 {
+	if s.Disk == 0 {
+		return defaultDisk
+	}
+	return s.Disk
+}
+
+// unfit returns why a scenario cannot be run here; "": it can.
+func (x *Runner) unfit(s *Scenario, dir string) string {
+	free, err := freeBytes(dir)
+	if err != nil {
+		return fmt.Sprintf("%s: %v", s.Name, err)
+	}
+	if free < s.disk() {
+		return fmt.Sprintf("%s: needs %d MiB of disk, %d are free", s.Name, s.disk()>>20, free>>20)
+	}
+	return ""
+}
+
+// Failed returns how many runs failed.
+func (r *Report) Failed() (n int) {
+	for _, row := range r.Rows {
+		for _, one := range row.Repetitions {
+			if one.Failed != "" {
+				n++
+			}
+		}
+	}
+	return n
+}

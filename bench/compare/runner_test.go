@@ -1,0 +1,219 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fake is a scenario whose runs are noted.
+func fake(name string, engines []string, ran *[]string, run func(r *Run) error) Scenario {
+	return Scenario{Name: name, Title: name, Engines: engines, Headline: "doPerSecond", Disk: 1 << 20, Run: func(_ context.Context, r *Run) error {
+		*ran = append(*ran, name+" "+r.Engine)
+		r.Figures["doPerSecond"] = float64(len(*ran))
+		r.checked("it was done")
+		if run == nil {
+			return nil
+		}
+		return run(r)
+	}}
+}
+
+func runner(t *testing.T, scenarios ...Scenario) *Runner {
+	dir := t.TempDir()
+	return &Runner{Dir: dir, Cache: filepath.Join(dir, "cache"), Profile: Quick, Engines: []string{File, Rocks}, Reps: 2, Scenarios: scenarios}
+}
+
+// requireClean demands that nothing but the cache is left.
+func requireClean(t *testing.T, x *Runner) {
+	t.Helper()
+	entries, err := os.ReadDir(x.Dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+func TestOrder(t *testing.T) {
+	var ran []string
+	x := runner(t, fake("a", storeEngines, &ran, nil), fake("b", []string{Rocks, "own"}, &ran, func(r *Run) error {
+		entries, err := os.ReadDir(r.Dir)
+		require.NoError(t, err)
+		require.Empty(t, entries)
+		return os.WriteFile(filepath.Join(r.Dir, "some"), make([]byte, 8192), 0o600)
+	}), fake("java", []string{Java}, &ran, nil))
+	full := fake("full", []string{File}, &ran, nil)
+	full.Full = true
+	x.Scenarios = append(x.Scenarios, full)
+	var told []string
+	x.Told = func(n int, scenario, engine string, _ Repetition) {
+		told = append(told, strings.Repeat("'", n)+scenario+" "+engine)
+	}
+	rep, err := x.Run(t.Context())
+	require.NoError(t, err)
+	once := []string{"a file", "a rocks", "b rocks", "b own"}
+	require.Equal(t, append(once, once...), ran)
+	require.Equal(t, "'a file", told[0])
+	require.Equal(t, "''b own", told[7])
+	require.Len(t, rep.Rows, 4)
+	require.Zero(t, rep.Failed())
+	v, ok := rep.Row("a", Rocks).Spread("doPerSecond")
+	require.True(t, ok)
+	require.Equal(t, [3]float64{2, 6, 6}, v)
+	require.Positive(t, rep.Row("b", "own").Repetitions[0].Figures[diskFigure])
+	requireClean(t, x)
+
+	x.Profile = Full
+	rep, err = x.Run(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, rep.Row("full", File))
+	x.Only = regexp.MustCompile("^none$")
+	_, err = x.Run(t.Context())
+	require.ErrorContains(t, err, "no scenario has this name")
+}
+
+// A run that fails is told, is not tried again, and does not count in the spread; the others go on.
+func TestFailures(t *testing.T) {
+	var ran []string
+	unchecked := fake("unchecked", []string{File}, &ran, func(r *Run) error {
+		r.Checks = nil
+		return nil
+	})
+	headless := fake("headless", []string{File}, &ran, nil)
+	headless.Headline = "otherPerSecond"
+	large := fake("large", []string{File}, &ran, func(r *Run) error {
+		return os.WriteFile(filepath.Join(r.Dir, "some"), make([]byte, 2<<20), 0o600)
+	})
+	slow := fake("slow", []string{File}, &ran, nil)
+	slow.Limit, slow.Run = 10*time.Millisecond, func(ctx context.Context, r *Run) error {
+		<-ctx.Done()
+		r.checked("nothing")
+		return nil // it says that all is well
+	}
+	second := 0
+	x := runner(t, fake("lost", []string{File, Rocks}, &ran, func(r *Run) error {
+		if r.Engine == Rocks {
+			return errors.New("queue 3 lacks a message")
+		}
+		return nil
+	}), fake("later", []string{File}, &ran, func(r *Run) error {
+		if second++; second == 2 {
+			return errors.New("the second time")
+		}
+		return nil
+	}), unchecked, headless, large, slow)
+	rep, err := x.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 6, rep.Failed())
+	for name, want := range map[string]string{"unchecked": "nothing was checked", "headless": "no figure otherPerSecond", "large": "bytes of disk", "slow": "stopped after 10ms", "later": "the second time"} {
+		row := rep.Row(name, File)
+		require.Contains(t, row.Failed(), want)
+		if name != "later" {
+			require.Len(t, row.Repetitions, 1, name)
+		}
+	}
+	require.Equal(t, "queue 3 lacks a message", rep.Row("lost", Rocks).Failed())
+	require.Len(t, rep.Row("lost", File).Repetitions, 2)
+	_, ok := rep.Row("lost", Rocks).Spread("doPerSecond")
+	require.False(t, ok)
+	v, ok := rep.Row("later", File).Spread("doPerSecond")
+	require.True(t, ok)
+	require.InDelta(t, v[0], v[2], 0)
+	requireClean(t, x)
+	var out strings.Builder
+	require.NoError(t, rep.Text(&out))
+	require.Contains(t, out.String(), "FAILED lost with rocks: queue 3 lacks a message\n")
+}
+
+func TestStopped(t *testing.T) {
+	var ran []string
+	ctx, cancel := context.WithCancel(t.Context())
+	x := runner(t, fake("a", []string{File, Rocks}, &ran, func(*Run) error {
+		cancel()
+		return nil
+	}))
+	_, err := x.Run(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, ran, 1)
+	requireClean(t, x)
+}
+
+// What does not fit on the disk, and what comes after the time of the profile, is left out with a line.
+func TestLeft(t *testing.T) {
+	var ran []string
+	huge := fake("huge", []string{File}, &ran, nil)
+	huge.Disk = 1 << 60
+	x := runner(t, huge, fake("a", []string{File}, &ran, nil))
+	x.Left = []string{"engine java: no JDK"}
+	rep, err := x.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a file", "a file"}, ran)
+	require.Len(t, rep.Left, 2)
+	require.Equal(t, "engine java: no JDK", rep.Left[0])
+	require.Contains(t, rep.Left[1], "huge: needs ")
+	require.True(t, x.late(time.Now().Add(-quickTime), time.Second))
+	require.False(t, x.late(time.Now(), time.Second))
+	x.Profile = Full
+	require.False(t, x.late(time.Now().Add(-quickTime), time.Second))
+}
+
+// Scenarios of one run take their own figures.
+func TestShared(t *testing.T) {
+	var ran []string
+	one := fake("read/pull", []string{File}, &ran, func(r *Run) error {
+		r.Figures["pullPerSecond"], r.Figures["getMicros"] = 7, 8
+		return nil
+	})
+	one.Shared, one.Prefix, one.Headline = "read", "pull", "pullPerSecond"
+	two := one
+	two.Name, two.Prefix, two.Headline = "read/get", "get", "getMicros"
+	x := runner(t, one, two)
+	x.Reps = 1
+	rep, err := x.Run(t.Context())
+	require.NoError(t, err)
+	require.Len(t, ran, 1)
+	require.InDelta(t, 8, rep.Row("read/get", File).Repetitions[0].Figures["getMicros"], 0)
+	require.NotContains(t, rep.Row("read/get", File).Repetitions[0].Figures, "pullPerSecond")
+	require.Contains(t, rep.Row("read/get", File).Repetitions[0].Figures, diskFigure)
+}
+
+// An input is made once, whole or not at all, and a copy of it has its holes.
+func TestInput(t *testing.T) {
+	r := &Run{Cache: t.TempDir()}
+	made := 0
+	begin := func(dir string) error {
+		made++
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
+		f, err := os.Create(filepath.Join(dir, "sub", "some"))
+		require.NoError(t, err)
+		require.NoError(t, f.Truncate(8<<20))
+		_, err = f.WriteAt([]byte("in the middle"), 4<<20)
+		require.NoError(t, err)
+		return errors.Join(f.Close(), map[bool]error{true: errors.New("broken")}[made == 1])
+	}
+	_, err := r.Input("some", begin)
+	require.ErrorContains(t, err, "make input some: broken")
+	entries, err := os.ReadDir(r.Cache)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	for range 2 {
+		_, err = r.Input("some", begin)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, made)
+	from, err := r.Input("some", begin)
+	require.NoError(t, err)
+	to := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, CopyInput(from, to))
+	want, err := os.ReadFile(filepath.Join(from, "sub", "some"))
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(to, "sub", "some"))
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.ErrorIs(t, CopyInput(from, to), os.ErrExist)
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/bench/compare"
+)
+
+func benchCompareCommand() *cli.Command {
+	return &cli.Command{
+		Name: "compare", Usage: "run the same workloads through each kind of store, beside RocketMQ's",
+		Description: `Runs workloads through stores with queues in files, in RocksDB and in both, and through the store of RocketMQ 5.5.0 (which needs a JDK 17 and Maven), one engine
+after the other in each repetition, each run in a process and a directory of its own. What each has stored is checked afterwards: a run that stored something else fails, and
+so does this command. Prints what the machine gives, the median of each figure with the least and the most, how that is to RocketMQ and to the nearest
+limit, and a line RATIO for each limit that this project has set itself.
+
+   tandemmq bench compare --profile quick --json now.json
+   tandemmq bench compare --engines file,java --scenarios '^put/' --reps 5
+
+The quick profile takes five minutes at most; full hours, and 40 GB. Inputs are made once and kept in the directory.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "engines", Value: "file,rocks,combine,java", Usage: "`LIST` of engines: file, rocks, combine, java"},
+			&cli.StringFlag{Name: "scenarios", Usage: "run those whose names match this `REGEXP`", DefaultText: "all"},
+			&cli.StringFlag{Name: "profile", Value: "quick", Usage: "`SIZE` of it all: quick or full"},
+			&cli.IntFlag{Name: "reps", Value: 3, Usage: "`N` repetitions; the quick profile makes fewer when its time is over"},
+			&cli.StringFlag{Name: "dir", Usage: "`DIR`ectory on the filesystem to measure, where inputs are kept", DefaultText: "bench in tandemmq's cache directory"},
+			&cli.StringFlag{Name: "json", Usage: "write the report to `FILE`; -: to standard output, and nothing else"},
+			&cli.BoolFlag{Name: "list", Usage: "print the scenarios and run none"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail when a limit is missed"},
+			&cli.BoolFlag{Name: "quiet", Usage: "print no progress"},
+		},
+		Action: runBenchCompare,
+	}
+}
+
+// benchScenarioCommand is what bench compare runs for each run.
+func benchScenarioCommand() *cli.Command {
+	return &cli.Command{
+		Name: "scenario", Hidden: true, Usage: "do one run of bench compare", ArgsUsage: "RUN",
+		Action: func(c *cli.Context) error {
+			return compare.Obey(c.Context, c.App.Writer, compare.All(), benchPeer, c.Args().First())
+		},
+	}
+}
+
+// benchPeer is RocketMQ.
+func benchPeer(context.Context) (compare.Peer, error) {
+	return nil, errors.New("there is no adapter for RocketMQ's store in this build")
+}
+
+func runBenchCompare(c *cli.Context) error {
+	x := compare.Runner{Profile: compare.Profile(c.String("profile")), Reps: c.Int("reps"), Scenarios: compare.All(), Sync: syscall.Sync}
+	if x.Profile != compare.Quick && x.Profile != compare.Full {
+		return usageError("--profile %q: use quick or full", x.Profile)
+	}
+	if x.Reps < 1 || x.Reps > 1000 {
+		return usageError("--reps %d: want 1 to 1000", x.Reps)
+	}
+	var err error
+	if x.Only, err = regexp.Compile(c.String("scenarios")); err != nil {
+		return usageError("--scenarios: %v", err)
+	}
+	if c.Bool("list") {
+		return listScenarios(c, &x)
+	}
+	for _, e := range strings.Split(c.String("engines"), ",") {
+		if e = strings.TrimSpace(e); !slices.Contains([]string{compare.File, compare.Rocks, compare.Combine, compare.Java}, e) {
+			return usageError("--engines %q: use file, rocks, combine and java, with commas between", c.String("engines"))
+		}
+		if why := engineMissing(c.Context, e); why != "" {
+			x.Left = append(x.Left, "engine "+e+": "+why)
+			continue
+		}
+		x.Engines = append(x.Engines, e)
+	}
+	if x.Dir, err = benchCache(c.String("dir")); err != nil {
+		return err
+	}
+	x.Cache = filepath.Join(x.Dir, "compare")
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	x.Execute = compare.OwnProcess(self, "bench", "scenario")
+	mode := chooseProgress(c.App.ErrWriter, c.String("json") == "-" || c.Bool("quiet"))
+	p := newProgress(c.App.ErrWriter, mode)
+	defer p.Finish()
+	x.Phase = func(name string, runs int64) func(int64) { return p.Phase(name, runs, "runs") }
+	if mode == progressLines {
+		x.Told = func(n int, scenario, engine string, r compare.Repetition) {
+			fmt.Fprintf(c.App.ErrWriter, "%d %s %s: %s%s; %.1f s\n", n, scenario, engine, r.Failed, r.Figures, r.Seconds)
+		}
+	}
+	for _, why := range x.Left {
+		fmt.Fprintf(c.App.ErrWriter, "left out: %s\n", why)
+	}
+	rep, err := x.Run(c.Context)
+	if err != nil {
+		return err
+	}
+	p.Finish()
+	rep.Build, rep.Budget, rep.Machine = version(), compare.Budget(), calibrate.Machine(c.Context, x.Dir, "")
+	return errors.Join(showReport(c, rep), reportVerdict(rep, c.Bool("strict")))
+}
+
+// showReport writes the report where it was asked for.
+func showReport(c *cli.Context, rep *compare.Report) error {
+	switch path := c.String("json"); path {
+	case "-":
+		return printJSON(c.App.Writer, rep)
+	case "":
+	default:
+		if err := writeTo(path, func(f *os.File) error { return printJSON(f, rep) }); err != nil {
+			return err
+		}
+	}
+	return rep.Text(c.App.Writer)
+}
+
+// writeTo makes a file.
+func writeTo(path string, write func(*os.File) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// reportVerdict is the error of a comparison in which something went wrong.
+func reportVerdict(rep *compare.Report, strict bool) error {
+	if n := rep.Failed(); n > 0 {
+		return fmt.Errorf("%d runs failed", n)
+	}
+	missed := 0
+	for _, x := range rep.Ratios {
+		if !x.Kept {
+			missed++
+		}
+	}
+	if strict && missed > 0 {
+		return fmt.Errorf("%d limits are missed", missed)
+	}
+	return nil
+}
+
+// listScenarios prints what could be run.
+func listScenarios(c *cli.Context, x *compare.Runner) error {
+	for _, s := range x.Scenarios {
+		if !x.Only.MatchString(s.Name) || s.Full && x.Profile != compare.Full {
+			continue
+		}
+		if _, err := fmt.Fprintf(c.App.Writer, "%-28s %s (%s)\n", s.Name, s.Title, strings.Join(s.Engines, ", ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// engineMissing returns why an engine cannot be run here; "": it can.
+func engineMissing(ctx context.Context, engine string) string {
+	switch {
+	case engine == compare.Java:
+		for _, program := range []string{"java", "mvn"} {
+			if _, err := exec.LookPath(program); err != nil {
+				return "no " + program + " is there (scripts/setup.sh java installs a JDK and Maven)"
+			}
+		}
+		if _, err := benchPeer(ctx); err != nil {
+			return err.Error()
+		}
+	case engine != compare.File && !compare.HasRocks:
+		return "built without RocksDB (CGO_ENABLED=0)"
+	}
+	return ""
+}
+
+// benchCache is where benchmarks keep their inputs, as make bench-* does.
+func benchCache(asked string) (string, error) {
+	if asked != "" {
+		return asked, os.MkdirAll(asked, 0o755)
+	}
+	cache := os.Getenv("TANDEMMQ_CACHE")
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("no cache directory: %w; use --dir", err)
+		}
+		cache = filepath.Join(dir, "tandemmq")
+	}
+	dir := filepath.Join(cache, "bench")
+	return dir, os.MkdirAll(dir, 0o755)
+}
