@@ -126,7 +126,7 @@ bench-broker: build ## the broker over loopback, beside RocketMQ's (installs a J
 
 .PHONY: bench-cq-chart
 bench-cq-chart: setup ## draw docs/many-queues.svg from bench/results/cq.jsonl
-	cd bench/chart && GOWORK=off $(GO) test . && GOWORK=off $(GO) run . -in ../results/cq.jsonl -svg ../../docs/many-queues.svg
+	$(GO) run ./bench/chart -in bench/results/cq.jsonl -svg docs/many-queues.svg
 
 # ---- keeping it tidy --------------------------------------------------------------------------
 
@@ -158,7 +158,6 @@ vuln: rocksdb tools ## known vulnerabilities in what we call
 tidy-check: setup ## go.mod and go.sum are as go mod tidy leaves them
 	GOWORK=off $(GO) mod tidy -diff
 	cd tools && GOWORK=off $(GO) mod tidy -diff
-	cd bench/chart && GOWORK=off $(GO) mod tidy -diff
 	cd tests/interop/goclient && GOWORK=off $(GO) mod tidy -diff
 
 .PHONY: check-clean

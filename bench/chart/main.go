@@ -1,7 +1,6 @@
-// Command chart draws what bench/cq has found about the number of queues: one panel for each figure, one curve for each engine, as SVG, and as PNG to look at. It is a
-// module of its own, so that the drawing library is no dependency of the product.
+// Command chart draws what bench/cq has found about the number of queues: one panel for each figure, one curve for each engine, as SVG, and as PNG to look at.
 //
-//	cd bench/chart && GOWORK=off go run . -in ../results/cq.jsonl -svg ../../docs/many-queues.svg
+//	go run ./bench/chart -in bench/results/cq.jsonl -svg docs/many-queues.svg
 package main
 
 import (

@@ -39,7 +39,7 @@ var layers = []layer{
 	{"store", []string{"cq/...", "commitlog", "index/...", "message", "migrate/state", "internal/..."}}, // of a migration, what it has come to
 	{"store/offsets", []string{"store", "cq", "message", "internal/..."}},
 	{"migrate", []string{"migrate/state", "cq", "commitlog", "message", "internal/..."}}, // stores are handed to it
-	{"migrate/state", []string{"cq"}},
+	{"migrate/state", []string{"cq", "internal/..."}},
 	{"migrate/online", []string{"migrate", "migrate/state", "store", "cq", "message", "internal/..."}}, // works in an open store
 	{"remoting/...", []string{"remoting/...", "message", "internal/..."}},
 	{"namesrv", []string{"remoting/...", "internal/..."}},
@@ -64,6 +64,7 @@ var importers = []importer{
 	{"github.com/vbauerster/mpb/v8", []string{"cmd/..."}, false},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/calibrate"}, false},
 	{"github.com/alecthomas/participle/v2", []string{"filter"}, false},
+	{"gonum.org/v1/plot", []string{"internal/htmlreport", "bench/chart"}, false},
 	{"github.com/stretchr/testify", []string{"cq/cqtest", "tests/..."}, true},
 	{Module + "/internal/faultfs", []string{"cq/cqtest", "tests/..."}, true},                     // of ours, but no part of the product
 	{Module + "/internal/failpoint", []string{"cq/...", "migrate", "store", "tests/..."}, false}, // where tests stop the product
