@@ -19,6 +19,7 @@ import (
 
 	"github.com/tandemq/tandemmq/bench/process"
 	"github.com/tandemq/tandemmq/broker"
+	"github.com/tandemq/tandemmq/migrate/online"
 )
 
 // childEnv carries the properties of the broker, as JSON; with it the test binary is the broker.
@@ -59,6 +60,14 @@ func serve(conf string, in io.Reader, out io.Writer) (err error) {
 		return err
 	}
 	o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	if err := online.Finish(o.StorePathRootDir, "start of the broker", o.Logger); err != nil {
+		return err
+	}
+	need, err := online.Require(o.StorePathRootDir)
+	if err != nil {
+		return err
+	}
+	need.Apply(&o.Store, nil)
 	b, err := broker.Open(o)
 	if err != nil {
 		return err

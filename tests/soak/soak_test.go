@@ -27,34 +27,43 @@ const (
 	durationEnv     = "SOAK"
 	defaultDuration = 20 * time.Second
 	measureFrom     = 10 * time.Minute
-	mostLooks       = 40               // in the second half
-	drainTime       = 2 * time.Minute  // until all is consumed in the end
+	mostLooks       = 40              // from the middle on
+	looksEnd        = 0.95            // the last part of the time: a restart, and another kind of store
+	drainTime       = 2 * time.Minute // until all is consumed in the end
+	stepTime        = 2 * time.Minute // until something that is to happen can happen
+	tryStep         = 50 * time.Millisecond
 	retainStep      = time.Second      // between two removals of old log files
 	killStep        = 30 * time.Second // between two kills
 	leastKills      = 2
 	logFileBytes    = 2 << 20
+	keepPart        = 40      // of the time the log is kept for
+	fillBytes       = 4 << 20 // of the log a second while a side is filled: some times what is put
 	// growthMiB is the limit of memory, a minute; countGrowth that of goroutines, mappings and descriptors: a leak of one each minute would be more.
 	growthMiB   = 1.0
 	countGrowth = 0.9
 )
 
-// properties of the broker's store: both kinds of queues, RocksDB read and authority, files of a few MB, nothing kept that all groups have consumed.
+// properties of the broker's store: files of a few MB, nothing kept that all groups have consumed. In what its queues are, is the migration's.
 func properties(root string) map[string]string {
 	return map[string]string{
-		"brokerName": "soak", "listenPort": "0", "storePathRootDir": root,
-		"rocksdbCQDoubleWriteEnable": "true", "combineCQPreferCQType": "defaultRocksDB", "combineAssignOffsetCQType": "defaultRocksDB",
+		"brokerName": "soak", "listenPort": "0", "storePathRootDir": root, "backfillBytesPerSec": strconv.Itoa(fillBytes),
 		"mappedFileSizeCommitLog": strconv.Itoa(logFileBytes), "mappedFileSizeConsumeQueue": strconv.Itoa(20 * 2000), "maxHashSlotNum": "5000", "maxIndexNum": "20000",
 		"flushConsumeQueueThoroughInterval": "2000", "flushConsumerOffsetInterval": "1000", "fileReservedTime": "0",
 		"rocksdbBlockCacheBytes": strconv.Itoa(8 << 20), // full before anything is measured: a cache that fills looks as if something leaks
 	}
 }
 
-// disruption is something that happens to the broker while messages flow, at that part of the time.
+// disruption is something that happens to the broker while messages flow, at that part of the time, and behind those before it. What do answers with a *notYet is tried again.
 type disruption struct {
 	name string
 	at   float64
 	do   func(s *soak) error
 }
+
+// notYet tells that something cannot happen yet.
+type notYet struct{ why string }
+
+func (e *notYet) Error() string { return e.why }
 
 // soak is one run.
 type soak struct {
@@ -63,7 +72,9 @@ type soak struct {
 	properties map[string]string // with which the broker is started next
 	child      *child            // of the goroutine that runs the soak
 	work       *work
+	retains    bool    // what nobody needs is removed from the log
 	retained   []int64 // what was needed at the last steps
+	keep       int     // of these
 }
 
 // start starts the broker, and tells everybody.
@@ -73,6 +84,14 @@ func (s *soak) start() (err error) {
 	}
 	s.work.serves(s.child.addr)
 	return nil
+}
+
+// restarted ends the broker in order and starts it.
+func restarted(s *soak) error {
+	if err := s.stop(); err != nil {
+		return err
+	}
+	return s.start()
 }
 
 // stop ends the broker in order.
@@ -97,15 +116,23 @@ func kills(d time.Duration) (list []disruption) {
 	return list
 }
 
-// retain has the broker remove what every group had consumed some seconds ago: so that nobody who begins again behind a kill, at the offset that the broker has saved, finds it gone.
+func (s *soak) beginRetention() error {
+	s.retains = true
+	return nil
+}
+
+// steps of retention that the log is kept for: so that nobody who begins again behind a kill, at the offset that the broker has saved, finds it gone; in a long
+// run for some more, so that a side goes on being filled.
+func steps(d time.Duration) int { return max(3, int(d/keepPart/retainStep)) }
+
+// retain has the broker remove what every group had consumed some steps ago.
 func (s *soak) retain() error {
-	const keep = 3 // steps
 	s.retained = append(s.retained, s.work.ledger.needed())
-	if len(s.retained) <= keep {
+	if !s.retains || len(s.retained) <= s.keep {
 		return nil
 	}
-	from := s.retained[len(s.retained)-1-keep]
-	s.retained = s.retained[1:]
+	from := s.retained[len(s.retained)-1-s.keep]
+	s.retained = s.retained[len(s.retained)-s.keep:]
 	if err := s.child.retain(max(0, from)); err != nil {
 		return err
 	}
@@ -133,7 +160,7 @@ func TestSoak(t *testing.T) {
 		d, err = time.ParseDuration(text)
 		require.NoError(t, err, "%s=%s", durationEnv, text)
 	}
-	run(t, d, kills(d))
+	run(t, d, slices.Concat(kills(d), migration()))
 }
 
 // run lets messages flow for that long.
@@ -149,7 +176,7 @@ func run(t *testing.T, d time.Duration, disruptions []disruption) {
 	for g := range groups {
 		names = append(names, groupName(g))
 	}
-	s := &soak{t: t, root: root, properties: properties(root), work: newWork(newLedger(queues, names), failed)}
+	s := &soak{t: t, root: root, properties: properties(root), work: newWork(newLedger(queues, names), failed), keep: steps(d)}
 	require.NoError(t, s.start())
 	defer func() { s.child.kill() }()
 	require.NoError(t, s.remote().Make(t.Context()))
@@ -189,35 +216,45 @@ func run(t *testing.T, d time.Duration, disruptions []disruption) {
 	s.judge(looks, d)
 
 	require.NoError(t, s.stop())
+	s.requireMigrated()
 	r, err := store.Check(t.Context(), root, store.CheckOptions{Deep: true})
 	require.NoError(t, err)
 	require.True(t, r.Sound, "%+v", r.Findings)
 }
 
-// flow lets the time pass with what is to happen in it, and looks at the broker in the second half.
+// flow lets the time pass with what is to happen in it, and looks at the broker from the middle on.
 func (s *soak) flow(ctx context.Context, d time.Duration, disruptions []disruption) (looks []look, err error) {
 	start := time.Now()
 	slices.SortStableFunc(disruptions, func(a, b disruption) int { return int(1000 * (a.at - b.at)) })
 	lookStep := max(d/2/mostLooks, time.Second)
 	nextLook, nextRetain := d/2, retainStep
+	var tried, nextTry time.Duration // of what is to happen: when it was first tried; 0: it was not
 	for {
 		now := time.Since(start)
 		switch {
 		case ctx.Err() != nil:
 			return looks, context.Cause(ctx)
-		case len(disruptions) > 0 && now >= time.Duration(disruptions[0].at*float64(d)):
+		case len(disruptions) > 0 && now >= max(nextTry, time.Duration(disruptions[0].at*float64(d))):
 			x := disruptions[0]
-			disruptions = disruptions[1:]
-			if err := x.do(s); err != nil {
-				return looks, fmt.Errorf("%s: %w", x.name, err)
+			if tried == 0 {
+				tried = now
 			}
-			s.t.Logf("%4.0f s: %s, serving again after %.2f s", now.Seconds(), x.name, (time.Since(start) - now).Seconds())
+			err := x.do(s)
+			switch {
+			case err == nil:
+				s.t.Logf("%5.1f s: %s, which took %.2f s", now.Seconds(), x.name, (time.Since(start) - now).Seconds())
+				disruptions, tried = disruptions[1:], 0
+			case !errors.As(err, new(*notYet)) || now-tried > stepTime:
+				return looks, fmt.Errorf("%s: %w", x.name, err)
+			default:
+				nextTry = time.Since(start) + tryStep
+			}
 		case now >= nextRetain:
 			nextRetain = now + retainStep
 			if err := s.retain(); err != nil {
 				return looks, err
 			}
-		case now >= nextLook:
+		case now >= nextLook && nextLook < time.Duration(looksEnd*float64(d)):
 			nextLook += lookStep
 			child, held, err := s.child.look(s.root)
 			if err != nil {
@@ -226,7 +263,7 @@ func (s *soak) flow(ctx context.Context, d time.Duration, disruptions []disrupti
 			looks = append(looks, look{child, held})
 			acked, _ := s.work.ledger.counts()
 			s.t.Logf("%4.0f s: %d messages; RssAnon %.1f MiB, %d goroutines, %d mappings, %d descriptors; log from %d on", now.Seconds(), acked, held.AnonMiB, child.Goroutines, held.Mappings, held.Descriptors, child.MinPhyOffset)
-		case now >= d:
+		case now >= d && len(disruptions) == 0:
 			return looks, nil
 		default:
 			sleep(ctx, 20*time.Millisecond)
