@@ -1,4 +1,4 @@
-// Package java builds the Java programs beside it: StoreCheck, StorePut, StoreOpen, StoreRead and IndexCheck, which drive the released rocketmq-store 5.5.0,
+// Package java builds the Java programs beside it: StoreCheck, StorePut, StoreOpen, StoreRead, StoreBench and IndexCheck, which drive the released rocketmq-store 5.5.0,
 // and those of broker/, which have the whole of RocketMQ 5.5.0: ConfigCheck and FilterCheck load topics, groups and consumer offsets and ask message filters, ClientCheck and ClientLoad are clients,
 // AdminRun runs commands of mqadmin, BrokerRun is a broker, and Servers are NameServers and brokers. With both class paths StoreCheck has the broker's message filters, too.
 //

@@ -11,10 +11,13 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.MessageArrivingListener;
 import org.apache.rocketmq.store.RocksDBMessageStore;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.store.queue.CombineConsumeQueueStore;
@@ -28,6 +31,7 @@ import org.apache.rocketmq.store.stats.BrokerStatsManager;
 /** A store directory opened with the released store, as a broker of that configuration would. */
 final class OpenStore implements AutoCloseable {
     private static final long IDLE_LIMIT_MS = 60_000;
+    private static final long CALM_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
     final DefaultMessageStore messages;
     /** The two kinds of consume queue store; null where the mode has none. */
@@ -39,14 +43,19 @@ final class OpenStore implements AutoCloseable {
     final long readyNanos;
 
     OpenStore(Args args) throws Exception {
-        this(config(args), args.text("mode", "file").equals("rocks"), topics(args));
+        this(config(args), args.text("mode", "file").equals("rocks"), null, topics(args));
     }
 
     OpenStore(MessageStoreConfig config, boolean rocks) throws Exception {
-        this(config, rocks, new ConcurrentHashMap<>());
+        this(config, rocks, null);
     }
 
-    private OpenStore(MessageStoreConfig config, boolean rocks, ConcurrentMap<String, TopicConfig> topics) throws Exception {
+    /** The listener is told of each message that a queue has got; null: nobody is. */
+    OpenStore(MessageStoreConfig config, boolean rocks, MessageArrivingListener listener) throws Exception {
+        this(config, rocks, listener, new ConcurrentHashMap<>());
+    }
+
+    private OpenStore(MessageStoreConfig config, boolean rocks, MessageArrivingListener listener, ConcurrentMap<String, TopicConfig> topics) throws Exception {
         BrokerConfig broker = new BrokerConfig();
         broker.setBrokerIP1("127.0.0.1");
         BrokerStatsManager stats = new BrokerStatsManager("storecheck", false);
@@ -54,8 +63,8 @@ final class OpenStore implements AutoCloseable {
         // ring, and then every later one runs for ever.
         synchronized (OpenStore.class) {
             messages = rocks
-                ? new RocksDBMessageStore(config, stats, null, broker, topics)
-                : new DefaultMessageStore(config, stats, null, broker, topics);
+                ? new RocksDBMessageStore(config, stats, listener, broker, topics)
+                : new DefaultMessageStore(config, stats, listener, broker, topics);
         }
         ConsumeQueueStoreInterface queues = messages.getQueueStore();
         if (queues instanceof CombineConsumeQueueStore both) {
@@ -160,23 +169,23 @@ final class OpenStore implements AutoCloseable {
 
     /** Returns when the log is dispatched to its end and every RocksDB group is committed: since when that is so, by System.nanoTime(). */
     long awaitIdle() throws InterruptedException {
-        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(IDLE_LIMIT_MS);
-        // A request is in neither collection for an instant while the committer takes it over: ask several times.
-        long since = System.nanoTime();
-        for (int calm = 0; calm < 4;) {
+        return awaitIdle(IDLE_LIMIT_MS);
+    }
+
+    long awaitIdle(long limitMillis) throws InterruptedException {
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limitMillis);
+        // A request is in neither collection for an instant while the committer takes it over: ask for a while.
+        for (long since = System.nanoTime();; Thread.sleep(1)) {
+            long now = System.nanoTime();
             if (!idle()) {
-                calm = 0;
-                since = System.nanoTime();
-            } else {
-                calm++;
+                since = now;
+            } else if (now - since >= CALM_NS) {
+                return since;
             }
-            if (System.nanoTime() > deadline) {
-                throw new IllegalStateException("dispatch is still " + messages.dispatchBehindBytes() + " bytes behind after "
-                    + IDLE_LIMIT_MS + " ms");
+            if (now > deadline) {
+                throw new IllegalStateException("dispatch is still " + messages.dispatchBehindBytes() + " bytes behind after " + limitMillis + " ms");
             }
-            Thread.sleep(15);
         }
-        return since;
     }
 
     private boolean idle() {
@@ -205,6 +214,17 @@ final class OpenStore implements AutoCloseable {
         return all;
     }
 
+    /** How many messages the queues have got. */
+    long stored() throws Exception {
+        long n = 0;
+        for (Map.Entry<String, SortedSet<Integer>> topic : queues().entrySet()) {
+            for (int id : topic.getValue()) {
+                n += messages.getMaxOffsetInQueue(topic.getKey(), id);
+            }
+        }
+        return n;
+    }
+
     /** Reads a private field where the store shows no other way to the value. */
     private static <T> T internal(Object owner, String name, Class<T> type) {
         try {
@@ -219,5 +239,35 @@ final class OpenStore implements AutoCloseable {
     @Override
     public void close() {
         messages.shutdown();
+    }
+
+    /** Closes the store, of which all is dispatched, without the 3 s that it sleeps so that it may be. */
+    void closeIdle() throws InterruptedException {
+        awaitIdle();
+        Thread sleeper = Thread.currentThread();
+        AtomicBoolean closed = new AtomicBoolean();
+        Thread waker = new Thread(() -> {
+            while (!closed.get() && !sleepsIn(sleeper, DefaultMessageStore.class)) {
+                LockSupport.parkNanos(CALM_NS / 10);
+            }
+            if (!closed.get()) {
+                sleeper.interrupt();
+            }
+        }, "waker");
+        waker.start();
+        messages.shutdown();
+        closed.set(true);
+        waker.join();
+    }
+
+    private static boolean sleepsIn(Thread thread, Class<?> caller) {
+        boolean sleeps = false;
+        for (StackTraceElement at : thread.getStackTrace()) {
+            if (!at.getClassName().equals(Thread.class.getName())) {
+                return sleeps && at.getClassName().equals(caller.getName());
+            }
+            sleeps |= at.getMethodName().startsWith("sleep");
+        }
+        return false;
     }
 }

@@ -1,11 +1,8 @@
 package tandemmq;
 
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -16,8 +13,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
-import org.apache.rocketmq.common.message.MessageAccessor;
-import org.apache.rocketmq.common.message.MessageExtBrokerInner;
 import org.apache.rocketmq.store.PutMessageResult;
 import org.apache.rocketmq.store.config.FlushDiskType;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
@@ -36,33 +31,28 @@ import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
  * --messages N        how many are put and measured, over all threads;  --seconds S  or for how long, with 0 messages
  * </pre>
  *
- * Each message carries a tag, a key and a unique key: two entries of the index. It is made as a broker makes it from a
- * request, with its properties as a map and already as one string. Prints one JSON line, and only after the queues hold what was acknowledged and
- * the index answers for the first message. Exit status: 0 measured, 1 failed, 2 wrong words.
+ * Messages are Numbered. Prints one JSON line, and only after the queues hold what was acknowledged and the index answers for the first message. Exit status: 0 measured,
+ * 1 failed, 2 wrong words.
  */
 public final class StorePut {
     private static final long DISPATCH_LIMIT_NS = TimeUnit.MINUTES.toNanos(10);
-    private static final int SAMPLES_AT_FIRST = 1 << 16;
 
     private final OpenStore store;
     private final Map<String, String> given;
     private final int topics;
     private final int queues;
-    private final byte[] body;
-    private final InetSocketAddress self = new InetSocketAddress(InetAddress.getByAddress(new byte[] {127, 0, 0, 1}), 10911);
+    private final Numbered numbered;
 
     /** What one thread saw. */
     private static final class Seen {
         long puts;
-        long[] nanos = new long[SAMPLES_AT_FIRST];
+        final Samples nanos = new Samples();
         final Map<String, Long> statuses = new TreeMap<>();
         long ended;
 
         void add(long took, String status) {
-            if (puts == nanos.length) {
-                nanos = Arrays.copyOf(nanos, 2 * nanos.length);
-            }
-            nanos[(int) puts++] = took;
+            puts++;
+            nanos.add(took);
             statuses.merge(status, 1L, Long::sum);
         }
     }
@@ -72,8 +62,7 @@ public final class StorePut {
         this.given = given;
         topics = number("topics");
         queues = number("queues");
-        body = new byte[number("body")];
-        Arrays.fill(body, (byte) 'b');
+        numbered = new Numbered(topics, queues, number("body"));
     }
 
     public static void main(String[] words) {
@@ -166,13 +155,13 @@ public final class StorePut {
         begin.await();
         long start = System.nanoTime();
         Seen sum = new Seen();
-        List<long[]> samples = new ArrayList<>();
+        List<Samples> samples = new ArrayList<>();
         for (Future<Seen> f : all) {
             Seen s = f.get();
             sum.puts += s.puts;
             sum.ended = Math.max(sum.ended, s.ended - start);
             s.statuses.forEach((status, n) -> sum.statuses.merge(status, n, Long::sum));
-            samples.add(Arrays.copyOf(s.nanos, (int) s.puts));
+            samples.add(s.nanos);
         }
         pool.shutdown();
         awaitDispatched();
@@ -181,60 +170,26 @@ public final class StorePut {
         print(threads, sum, samples, dispatched, store.messages.getMaxPhyOffset() - logBefore);
     }
 
-    private void print(int threads, Seen sum, List<long[]> samples, double dispatched, long logBytes) {
-        long[] nanos = samples.stream().flatMapToLong(Arrays::stream).sorted().toArray();
+    private void print(int threads, Seen sum, List<Samples> samples, double dispatched, long logBytes) {
+        long[] nanos = Samples.sorted(samples);
         double seconds = sum.ended / 1e9;
         System.out.println(Report.line("t", "put", "java", System.getProperty("java.version"), "flush", given.get("flush"), "mode", given.get("mode"),
             "threads", threads, "messages", sum.puts, "seconds", seconds, "messagesPerSecond", sum.puts / seconds,
             "dispatchedPerSecond", sum.puts / dispatched, "logBytes", logBytes,
-            "p50Nanos", at(nanos, 0.5), "p99Nanos", at(nanos, 0.99), "p999Nanos", at(nanos, 0.999), "maxNanos", at(nanos, 1),
-            "statuses", sum.statuses));
-    }
-
-    private static long at(long[] sorted, double share) {
-        return sorted.length == 0 ? 0 : sorted[(int) Math.min(sorted.length - 1, (long) (share * sorted.length))];
+            "p50Nanos", Samples.at(nanos, 0.5), "p99Nanos", Samples.at(nanos, 0.99), "p999Nanos", Samples.at(nanos, 0.999),
+            "maxNanos", Samples.at(nanos, 1), "statuses", sum.statuses));
     }
 
     /** Puts messages number first, first + step, ... until there are count of them or the time is over. */
     private void put(Seen seen, long first, int step, long count, long deadline) {
         long last = System.nanoTime();
         for (long i = 0, n = first; i < count && last < deadline; i++, n += step) {
-            PutMessageResult result = store.messages.putMessage(message(n));
+            PutMessageResult result = store.messages.putMessage(numbered.message(n));
             long now = System.nanoTime();
             seen.add(now - last, result.getPutMessageStatus().name());
             last = now;
         }
         seen.ended = last;
-    }
-
-    private MessageExtBrokerInner message(long n) {
-        MessageExtBrokerInner m = new MessageExtBrokerInner();
-        m.setTopic(topic(n));
-        m.setQueueId((int) (n % queues));
-        m.setBody(body);
-        m.setTagsCode(MessageExtBrokerInner.tagsString2tagsCode("TagA"));
-        String key = key(n);
-        String uniqueKey = uniqueKey(n);
-        MessageAccessor.putProperty(m, "KEYS", key);
-        MessageAccessor.putProperty(m, "UNIQ_KEY", uniqueKey);
-        MessageAccessor.putProperty(m, "TAGS", "TagA");
-        m.setPropertiesString("KEYS\u0001" + key + "\u0002UNIQ_KEY\u0001" + uniqueKey + "\u0002TAGS\u0001TagA\u0002");
-        m.setBornTimestamp(System.currentTimeMillis());
-        m.setBornHost(self);
-        m.setStoreHost(self);
-        return m;
-    }
-
-    private String topic(long n) {
-        return "bench_" + n / queues % topics;
-    }
-
-    private static String key(long n) {
-        return "key-" + (1_000_000_000_000L + n);
-    }
-
-    private static String uniqueKey(long n) {
-        return "7F000001000018B4AAC2" + (100_000_000_000L + n);
     }
 
     private void awaitDispatched() throws InterruptedException {
@@ -258,8 +213,8 @@ public final class StorePut {
         if (stored != acknowledged) {
             throw new IllegalStateException("the queues hold " + stored + " messages, acknowledged were " + acknowledged);
         }
-        for (String key : List.of(key(0), uniqueKey(0))) {
-            if (acknowledged > 0 && store.messages.queryMessage(topic(0), key, 1, 0, Long.MAX_VALUE).getMessageMapedList().isEmpty()) {
+        for (String key : List.of(Numbered.key(0), Numbered.uniqueKey(0))) {
+            if (acknowledged > 0 && store.messages.queryMessage(numbered.topic(0), key, 1, 0, Long.MAX_VALUE).getMessageMapedList().isEmpty()) {
                 throw new IllegalStateException("the index does not know " + key);
             }
         }
