@@ -22,6 +22,8 @@ type Options struct {
 	FS mmap.FS
 	// MoreDirs are further directories with files of the log.
 	MoreDirs []string
+	// PassMissing opens a log of which files are missing between others, see Log.Missing: scans pass their places, and what was there is a *MissingFileError to Read. Only names and lengths tell of them.
+	PassMissing bool
 	// Logger gets the names of foreign files. nil: discard.
 	Logger *slog.Logger
 }
@@ -31,6 +33,7 @@ type Log struct {
 	queue      *mappedfile.Queue
 	probeBytes int64
 	readable   func() int64 // of a log that is being written to: where readers stop; nil: nowhere
+	missing    []MissingFile
 }
 
 // Open reads the directory dir; a missing one is an empty log. No record is read. The file size is that of the files.
@@ -39,7 +42,11 @@ type Log struct {
 func Open(dir string, o Options) (*Log, error) {
 	q, err := mappedfile.Open(dir, mappedfile.Options{FS: o.FS, MoreDirs: o.MoreDirs, Readahead: true, Logger: o.Logger})
 	if err != nil {
-		return nil, fmt.Errorf("open commit log: %w", err)
+		err = fmt.Errorf("open commit log: %w", err)
+		if o.PassMissing {
+			return openPastMissing(dir, o, err)
+		}
+		return nil, err
 	}
 	return &Log{queue: q, probeBytes: defaultProbeBytes}, nil
 }
@@ -85,7 +92,7 @@ func (l *Log) Read(phy int64, size int32, checkCRC bool, r *message.Record) (rel
 	err = mmap.GuardFault(func() error { return readAt(f, data, phy-f.From(), size, checkCRC, r) })
 	if err != nil {
 		f.Release()
-		return nil, err
+		return nil, l.missingAt(phy, err)
 	}
 	return f.Releaser(), nil
 }

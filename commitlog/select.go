@@ -53,6 +53,9 @@ func (l *Log) Select(phy int64, size int32, h *Held) ([]byte, error) {
 	if !ok || end > f.End() {
 		return nil, &RangeError{PhyOffset: phy, Min: l.queue.MinOffset(), Max: to}
 	}
+	if len(l.missing) > 0 && l.Lacks(phy) {
+		return nil, l.missingAt(phy, nil)
+	}
 	data, err := f.Hold()
 	if errors.Is(err, mappedfile.ErrRemoved) { // meanwhile
 		return nil, &RangeError{PhyOffset: phy, Min: max(f.End(), l.queue.MinOffset()), Max: to}

@@ -304,6 +304,14 @@ func RecordSize(b []byte) (size int32, ok bool) {
 // checksum is the checksum the format uses throughout: CRC-32 (IEEE) without its top bit.
 func checksum(b []byte) int32 { return int32(crc32.ChecksumIEEE(b) & bodyCRCMask) }
 
+// VerifyBody is what Decode does about the checksum of the body when it is asked to: sum is the CRC-32 (IEEE) of Body.
+func (r *Record) VerifyBody(sum uint32) error {
+	if got := int32(sum & bodyCRCMask); len(r.Body) > 0 && got != r.BodyCRC {
+		return &DecodeError{ErrCorrupt, "bodyCRC", atBodyCRC, int64(r.BodyCRC), int64(got)}
+	}
+	return nil
+}
+
 // allZero tells whether b holds nothing but zeros.
 func allZero(b []byte) bool {
 	for len(b) >= 8 {

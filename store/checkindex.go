@@ -60,7 +60,7 @@ func (c *checker) checkIndex() error {
 		c.indexFault(fault)
 	}
 	if !c.o.Deep { // it holds each record against its entries
-		hole, err := findIndexHole(c.log, c.end, x.Files(), message.DefaultDelayLevels())
+		hole, err := findIndexHole(c.log, -1, c.end, x.Files(), message.DefaultDelayLevels())
 		if err != nil {
 			return errors.Join(err, x.Close())
 		}

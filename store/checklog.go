@@ -270,9 +270,15 @@ var (
 	propertyCRCStart = []byte(message.PropertyCRC + "\x01")
 )
 
+// hasPropertyCRC tells whether a record has a checksum in its properties.
+func hasPropertyCRC(r *message.Record) bool {
+	n := len(r.Properties) - message.PropertyCRCSize
+	return n >= 0 && bytes.HasPrefix(r.Properties[n:], propertyCRCStart)
+}
+
 // record checks one whole record and looks it up in its queues.
 func (w *logReader) record(r *message.Record) error {
-	if n := len(r.Properties) - message.PropertyCRCSize; n >= 0 && bytes.HasPrefix(r.Properties[n:], propertyCRCStart) {
+	if hasPropertyCRC(r) {
 		if err := r.VerifyPropertyCRC(); err != nil {
 			f := w.c.logPlace(queueFinding(CheckPropertyCRC, checkSideLog, cq.Key{Topic: string(r.Topic), QueueID: r.QueueID}, r.QueueOffset), r.PhyOffset)
 			f.EndPhyOffset = r.PhyOffset + int64(r.TotalSize)

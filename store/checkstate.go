@@ -114,14 +114,14 @@ func neverListed(topic string) bool {
 		topic == message.TopicSchedule || topic == message.TopicTransHalf || topic == message.TopicTransOpHalf
 }
 
-// logRun looks at names and lengths of the log's files, and opens the log. c.log stays nil when it cannot be opened as one run:
-// then nothing but the run has been checked, which the report says.
+// logRun looks at names and lengths of the log's files, and opens the log. Files that are missing between others are told and passed over. c.log stays nil when it cannot be opened as one run for another
+// reason: then nothing but the run has been checked, which the report says.
 func (c *checker) logRun() error {
 	broken, err := c.logFiles()
 	if err != nil {
 		return err
 	}
-	log, err := commitlog.Open(c.layout.CommitLogDir(), commitlog.Options{Logger: c.o.Logger})
+	log, err := commitlog.Open(c.layout.CommitLogDir(), commitlog.Options{PassMissing: true, Logger: c.o.Logger})
 	var fe *mappedfile.FileError
 	switch {
 	case err == nil:

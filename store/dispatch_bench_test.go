@@ -97,7 +97,7 @@ func BenchmarkDispatch(b *testing.B) {
 			{"index", func() (view, func() error) {
 				x, err := index.Open(l.IndexDir(), index.Options{})
 				require.NoError(b, err)
-				return newIndexView(x, nil), x.Close
+				return newIndexView(nil, x, nil), x.Close
 			}},
 		} {
 			b.Run(fmt.Sprintf("op=catch-up/impl=%s/queues=%d", c.name, queues), func(b *testing.B) {

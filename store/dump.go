@@ -27,7 +27,7 @@ type DumpOptions struct {
 	// QueuesOnly prints no messages; the log is then not read at all.
 	QueuesOnly bool
 	// OnProblem is told of each thing that is not as it should be, and printed or counted all the same: a unit that points to
-	// no record, an impossible unit, a queue that cannot be read. nil: nobody.
+	// no record, or to one that is damaged, an impossible unit, a queue that cannot be read. nil: nobody.
 	OnProblem func(k cq.Key, queueOffset int64, err error)
 }
 
@@ -35,6 +35,7 @@ type DumpOptions struct {
 type DumpReport struct {
 	Queues     int64
 	Messages   int64
+	Damaged    int64 // of them, whose body or properties do not fit their checksum
 	Bad        int64 // units that point to no record
 	Unreadable int64 // slots between min and max without a unit
 	Broken     int64 // queues that could not be read; Dump then answers an error as well
@@ -47,11 +48,13 @@ type DumpReport struct {
 //	msg    topic, queueId, queueOffset (these three of the queue), commitLogOffset, size, storeTimestamp, tagsCode (of the
 //	       unit), msgId (offset id), crc32 (of the body as stored), keys, tags, uniqKey (null when absent), bodyLen, sysFlag,
 //	       flag, bornTimestamp, bornHost, storeHost, reconsumeTimes, preparedTransactionOffset, magicV2, rawCrc32 (of the whole
-//	       record); and msgTopic, msgQueueId, msgQueueOffset when the record's own differ (light queues)
+//	       record); msgTopic, msgQueueId, msgQueueOffset when the record's own differ (light queues); and damaged, "body" or
+//	       "properties", when these do not fit their checksum
 //	bad    topic, queueId, queueOffset, commitLogOffset, size (these two of the unit), rawCrc32 (null when the log has no such bytes)
 //
 // readable counts the units whose bytes the log's files have, which are the ones RocketMQ hands out, be they a good record or
-// not; unreadable the slots of [min, max) without a unit; cqCrc32 is the CRC-32 over the units in between in their 20-byte
+// not: the queue line comes before its records are read; unreadable the slots of [min, max) without a unit. The two need not add up to max - min;
+// how many messages are good, the report says. cqCrc32 is the CRC-32 over the units in between in their 20-byte
 // form (phyOffset i64, size i32, tagsCode i64). Text that is no UTF-8 has U+FFFD for each wrong byte.
 //
 // Memory is bounded: each queue is read twice, once for its line and once for its messages. A queue that cannot be read is
@@ -155,8 +158,11 @@ func (d *dumper) messages(ctx context.Context, k cq.Key, q cq.Queue, b cq.Bounds
 			d.problem(k, queueOffset, err)
 			return d.bad(queueOffset, u)
 		}
-		out := d.line.msg(queueOffset, u, &r)
-		release()
+		out, damage := d.line.msg(queueOffset, u, &r)
+		if release(); damage != nil {
+			d.rep.Damaged++
+			d.problem(k, queueOffset, fmt.Errorf("the record at physical offset %d is damaged: %w", u.PhyOffset, damage))
+		}
 		d.rep.Messages++
 		return d.write(out)
 	}, func(int64, error) {})
@@ -221,7 +227,7 @@ func (d *dumper) write(line []byte) error {
 // inLog tells whether the files of the log have the bytes that a unit points to, in one file.
 func (d *dumper) inLog(u *cq.Unit) bool {
 	size := d.v.Log.FileSize()
-	return u.Size > 0 && u.PhyOffset >= d.v.Log.MinOffset() && u.End() <= d.v.Log.MinOffset()+d.v.Log.Size() &&
+	return !d.v.Log.Lacks(u.PhyOffset) && u.Size > 0 && u.PhyOffset >= d.v.Log.MinOffset() && u.End() <= d.v.Log.MinOffset()+d.v.Log.Size() &&
 		u.PhyOffset/size == (u.End()-1)/size
 }
 

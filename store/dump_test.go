@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/message"
 )
 
 // dumpedLine has the fields that the tests look at.
@@ -33,6 +35,7 @@ type dumpedLine struct {
 	CqCrc32         uint32
 	Unreadable      int64
 	MsgTopic        string
+	Damaged         string
 }
 
 type dumpProblem struct {
@@ -195,6 +198,43 @@ func TestDumpDamaged(t *testing.T) {
 			}
 			require.Equal(t, want, lines[51])
 		})
+	}
+}
+
+// A message whose body or properties are damaged is printed, and told: in its line, as a problem, and in the report.
+func TestDumpDamagedMessages(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	o.EnabledAppendPropCRC = true
+	root := t.TempDir()
+	s := openStore(t, root, o)
+	var at []int64
+	for range 5 {
+		m := plainMessage("T", "some body")
+		m.Properties = message.AppendProperty(nil, message.PropertyKeys, "keyword")
+		r, err := s.Put(t.Context(), m)
+		require.NoError(t, err)
+		at = append(at, r.Append.PhyOffset)
+	}
+	require.NoError(t, s.Close())
+	logFile := filepath.Join(root, "commitlog/00000000000000000000")
+	b, err := os.ReadFile(logFile)
+	require.NoError(t, err)
+	patch(t, logFile, at[1]+int64(bytes.Index(b[at[1]:], []byte("body"))), []byte("B"))
+	patch(t, logFile, at[3]+int64(bytes.Index(b[at[3]:], []byte("keyword"))), []byte("K"))
+	lines, rep, problems, err := dump(t, root, allQueues)
+	require.NoError(t, err)
+	require.Equal(t, DumpReport{Queues: 1, Messages: 5, Damaged: 2}, rep)
+	require.EqualValues(t, 5, lines[0].Readable)
+	var damaged []string
+	for _, l := range lines[1:] {
+		require.Equal(t, "msg", l.T)
+		damaged = append(damaged, l.Damaged)
+	}
+	require.Equal(t, []string{"", "body", "", "properties", ""}, damaged)
+	require.Len(t, problems, 2)
+	for i, slot := range []int64{1, 3} {
+		require.Equal(t, slot, problems[i].slot)
+		require.ErrorContains(t, problems[i].err, fmt.Sprintf("the record at physical offset %d is damaged: ", at[slot]))
 	}
 }
 

@@ -59,8 +59,9 @@ func (l *msgLine) begin(k cq.Key) {
 	l.keyText = appendKey(l.keyText[:0], k)
 }
 
-// msg returns the line of a message; it is valid until the next.
-func (l *msgLine) msg(queueOffset int64, u *cq.Unit, r *message.Record) []byte {
+// msg returns the line of a message, which is valid until the next, and what is wrong with its checksums.
+func (l *msgLine) msg(queueOffset int64, u *cq.Unit, r *message.Record) (line []byte, damage error) {
+	sum := crc32.ChecksumIEEE(r.Body)
 	dst := append(l.buf[:0], `{"t":"msg"`...)
 	dst = append(dst, l.keyText...)
 	dst = appendInt(dst, "queueOffset", queueOffset)
@@ -69,7 +70,7 @@ func (l *msgLine) msg(queueOffset int64, u *cq.Unit, r *message.Record) []byte {
 	dst = appendInt(dst, "storeTimestamp", r.StoreTimestampMs)
 	dst = appendInt(dst, "tagsCode", u.TagsCode)
 	dst = appendText(dst, "msgId", message.OffsetMsgID(r.StoreHost, r.PhyOffset))
-	dst = appendInt(dst, "crc32", int64(crc32.ChecksumIEEE(r.Body)))
+	dst = appendInt(dst, "crc32", int64(sum))
 	dst = appendProperty(dst, "keys", r, message.PropertyKeys)
 	dst = appendProperty(dst, "tags", r, message.PropertyTags)
 	dst = appendProperty(dst, "uniqKey", r, message.PropertyUniqKey)
@@ -90,8 +91,15 @@ func (l *msgLine) msg(queueOffset int64, u *cq.Unit, r *message.Record) []byte {
 		dst = appendInt(dst, "msgQueueId", int64(r.QueueID))
 		dst = appendInt(dst, "msgQueueOffset", r.QueueOffset)
 	}
+	damaged := "body"
+	if damage = r.VerifyBody(sum); damage == nil && hasPropertyCRC(r) {
+		damage, damaged = r.VerifyPropertyCRC(), "properties"
+	}
+	if damage != nil {
+		dst = appendText(dst, "damaged", damaged)
+	}
 	l.buf = append(dst, "}\n"...)
-	return l.buf
+	return l.buf, damage
 }
 
 // bad returns the line of a unit that points to no record; has tells whether crc is one.

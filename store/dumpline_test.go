@@ -72,7 +72,9 @@ func TestMessageLine(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := record(t, tt.m)
 			line.begin(tt.key)
-			got := string(line.msg(tt.slot, &cq.Unit{TagsCode: -5}, r))
+			b, damage := line.msg(tt.slot, &cq.Unit{TagsCode: -5}, r)
+			require.NoError(t, damage)
+			got := string(b)
 			raw, err := tt.m.AppendTo(nil)
 			require.NoError(t, err)
 			require.Equal(t, strings.Replace(tt.want, "RAW", strconv.FormatUint(uint64(crc32.ChecksumIEEE(raw)), 10), 1)+"\n", got)
@@ -86,8 +88,9 @@ func TestMessageLineAllocations(t *testing.T) {
 	var line msgLine
 	line.begin(cq.Key{Topic: "T"})
 	u := &cq.Unit{}
-	line.msg(0, u, r)
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { line.msg(0, u, r) }), 1.0)
+	_, damage := line.msg(0, u, r)
+	require.NoError(t, damage)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = line.msg(0, u, r) }), 1.0)
 }
 
 func TestAppendString(t *testing.T) {

@@ -22,14 +22,15 @@ func (h *indexHole) Error() string {
 	return fmt.Sprintf("the index lacks records with keys from physical offset %d on, up to %d: a file before %s is gone", h.record, h.to, h.file)
 }
 
-// findIndexHole returns the first hole before or between files, nil without one. It goes by their headers, and reads what the log has between them.
-func findIndexHole(log *commitlog.Log, end int64, files []index.FileInfo, levels *message.DelayLevels) (*indexHole, error) {
-	begin := max(log.MinOffset(), 0)
+// findIndexHole returns the first hole before or between files, behind a physical offset up to which there is none for sure (-1: none is known), nil without one. It goes by their headers, and reads what the log
+// has between them.
+func findIndexHole(log *commitlog.Log, known, end int64, files []index.FileInfo, levels *message.DelayLevels) (*indexHole, error) {
+	begin := max(log.MinOffset(), known, 0)
 	done := begin
 	for i := range files {
 		f := &files[i]
 		if f.Entries == 0 || f.EndPhyOffset < begin {
-			continue // nothing in it, or expired
+			continue // nothing in it, or expired, or known
 		}
 		if to := min(f.BeginPhyOffset, end); to > done {
 			record, err := firstWithKeys(log, done, to, levels)

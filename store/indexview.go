@@ -164,8 +164,10 @@ const indexName = "index"
 type indexView struct {
 	indexFeed
 	indexing[index.Batch, *index.Batch]
+	s     *Store
 	index *index.Index
 	hole  *indexHole // that was found when it was opened; nil: none
+	noted int64      // the record that the file index-read speaks of, -1: it was not written yet. Used by flush
 }
 
 // openIndex opens the hash index and says from where it has to be fed. One that cannot be written can be read: it answers what it has.
@@ -181,8 +183,10 @@ func (s *Store) openIndex(c *Checkpoint, unclean bool, levels *message.DelayLeve
 		}
 	}
 	var hole *indexHole
+	read := int64(-1)
 	if err == nil {
-		if hole = s.indexHole(ix, levels); hole != nil {
+		read = s.indexReadTo(ix)
+		if hole = s.indexHole(ix, read, levels); hole != nil {
 			// Entries are added in the order of the log alone, so those behind the hole are made again with what was in it.
 			if err = ix.TruncateDirty(hole.to); err != nil {
 				err = errors.Join(fmt.Errorf("cut index before its hole: %w", err), ix.Close())
@@ -201,9 +205,10 @@ func (s *Store) openIndex(c *Checkpoint, unclean bool, levels *message.DelayLeve
 		}
 		s.logger.Error("the index cannot be written: it answers what it has, and gets nothing more", slog.Any("err", err))
 		ix, off = readable, true
-		hole = s.indexHole(ix, levels)
+		read = s.indexReadTo(ix)
+		hole = s.indexHole(ix, read, levels)
 	}
-	v := newIndexView(ix, levels)
+	v := newIndexView(s, ix, levels)
 	v.off, v.hole = off, hole
 	from := ix.DispatchFrom()
 	if off && from >= 0 { // nothing will show what its last message still lacks
@@ -211,14 +216,16 @@ func (s *Store) openIndex(c *Checkpoint, unclean bool, levels *message.DelayLeve
 	}
 	if off && hole != nil {
 		from = hole.from
+	} else {
+		from = max(from, read)
 	}
 	v.startFeed(s, v, from)
 	return v, nil
 }
 
-// indexHole returns the first hole of the index, nil without one, and says so.
-func (s *Store) indexHole(ix *index.Index, levels *message.DelayLevels) *indexHole {
-	hole, err := findIndexHole(s.writer.Log(), s.writer.Positions().Confirm, ix.Files(), levels)
+// indexHole returns the first hole of the index behind read, nil without one, and says so.
+func (s *Store) indexHole(ix *index.Index, read int64, levels *message.DelayLevels) *indexHole {
+	hole, err := findIndexHole(s.writer.Log(), read, s.writer.Positions().Confirm, ix.Files(), levels)
 	if err != nil {
 		s.logger.Error("whether index files are missing is not known", slog.String("view", indexName), slog.Any("err", err))
 	}
@@ -229,8 +236,8 @@ func (s *Store) indexHole(ix *index.Index, levels *message.DelayLevels) *indexHo
 	return hole
 }
 
-func newIndexView(ix *index.Index, levels *message.DelayLevels) *indexView {
-	return &indexView{index: ix, indexing: newIndexing(ix, levels)}
+func newIndexView(s *Store, ix *index.Index, levels *message.DelayLevels) *indexView {
+	return &indexView{s: s, index: ix, indexing: newIndexing(ix, levels), noted: -1}
 }
 
 func (v *indexView) name() string { return indexName }
@@ -250,13 +257,20 @@ func (v *indexView) expire(minPhy int64) (int, error) {
 	return n, err
 }
 
-// flush makes the index durable.
+// flush makes the index durable, and notes how far it is.
 func (v *indexView) flush() error {
-	err := v.index.Flush()
-	if err == nil || errors.Is(err, index.ErrReadOnly) {
-		return nil
+	v.follow.last.Lock()
+	last := v.follow.last.recordMark
+	v.follow.last.Unlock()
+	files := v.index.Files() // these have what last tells of
+	switch err := v.index.Flush(); {
+	case errors.Is(err, index.ErrReadOnly):
+	case err != nil:
+		return fmt.Errorf("flush index: %w", err)
+	case !v.off:
+		v.noteRead(last, files)
 	}
-	return fmt.Errorf("flush index: %w", err)
+	return nil
 }
 
 // close flushes and closes the index.

@@ -10,6 +10,7 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/index"
 	indexrocks "github.com/tandemq/tandemmq/index/rocks"
+	"github.com/tandemq/tandemmq/internal/mmap"
 	"github.com/tandemq/tandemmq/message"
 )
 
@@ -237,11 +238,17 @@ func (v *View) IndexHole(x *index.Index) (completeTo int64, missing string, err 
 	if err != nil {
 		return -1, "", err
 	}
-	hole, err := findIndexHole(v.Log, end, x.Files(), message.DefaultDelayLevels())
+	hole, err := findIndexHole(v.Log, v.indexRead(x, end), end, x.Files(), message.DefaultDelayLevels())
 	if err != nil || hole == nil {
 		return -1, "", err
 	}
 	return hole.from, hole.Error(), nil
+}
+
+// indexRead returns the physical offset up to which the log was read for the index, -1 where nothing tells.
+func (v *View) indexRead(x *index.Index, end int64) int64 {
+	to, _ := readIndexRead(mmap.OS, v.Layout, v.Log, end, x.Files()) // whoever opens the store says why not
+	return to
 }
 
 // LogEnd returns the physical offset behind the last record. It reads the last file of the log.
@@ -284,6 +291,7 @@ func (v *View) Query(x KeyIndex, req QueryRequest, res *QueryResult) error {
 		if err != nil {
 			return err
 		}
+		source.indexedTo = max(source.indexedTo, v.indexRead(files, end))
 		if missing != "" {
 			source.indexedTo = to
 		}

@@ -56,6 +56,7 @@ func TestFRJ01RocksDBWaitsForRoom(t *testing.T) {
 	resize(64 << 10)
 	require.Eventually(t, func() bool { return rocksMark(s).Waiting == "" }, 30*time.Second, 10*time.Millisecond)
 	require.NoError(t, s.Prefer(cq.KindRocks))
+	require.NoError(t, s.awaitViews(t.Context()))
 	require.Len(t, readAll(t, s, "T", 0), n)
 	require.NoError(t, s.Close())
 	requireWhole(t, root, o)

@@ -54,7 +54,7 @@ func TestDispatchDoesNotAllocate(t *testing.T) {
 	require.NoError(t, err)
 	for name, v := range map[string]view{
 		"queues": newQueueView(nullQueues{}, nil, true, func(string) bool { return false }, slog.New(slog.DiscardHandler)),
-		"index":  newIndexView(nil, nil),
+		"index":  newIndexView(nil, nil, nil),
 	} {
 		require.Zero(t, testing.AllocsPerRun(1000, func() { v.add(&r) }), name)
 	}

@@ -238,9 +238,12 @@ func (q *querier) accept(phy int64) bool {
 		return err
 	})
 	var gone *commitlog.RangeError
+	var missing *commitlog.MissingFileError
 	switch {
 	case errors.As(err, &gone):
 		why = "its record is not in the log: it has expired, or was not written"
+	case errors.As(err, &missing):
+		why = missing.String()
 	case err != nil:
 		q.failed = err
 		return false

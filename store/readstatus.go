@@ -27,6 +27,8 @@ type Status struct {
 	EndPhyOffset int64  `json:"endPhyOffset"` // behind its last record
 	LogEnd       string `json:"logEnd"`       // clean end, torn end or corruption
 	LogFiles     int64  `json:"logFiles"`
+	// MissingFiles are files of the log that are not there, while files before and behind them are.
+	MissingFiles []commitlog.MissingFile `json:"missingFiles,omitempty"`
 	// LostEndBytes are missing at the log's end: it was durable up to there. PromisedBy tells what says so.
 	LostEndBytes int64  `json:"lostEndBytes,omitempty"`
 	PromisedBy   string `json:"promisedBy,omitempty"`
@@ -83,7 +85,7 @@ func ReadStatus(root string, o Options) (st Status, err error) {
 	if st.Unclean, err = l.HasAbort(); err != nil {
 		return st, err
 	}
-	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{})
+	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{PassMissing: true})
 	if err != nil {
 		return st, err
 	}
@@ -118,12 +120,13 @@ func (st *Status) readLog(log *commitlog.Log) error {
 	if err != nil {
 		return err
 	}
+	st.MissingFiles = log.Missing()
 	st.MinPhyOffset, st.EndPhyOffset, st.LogEnd = log.MinOffset(), end.Offset, end.Kind.String()
 	if st.past, err = log.PastFiller(end.Offset); err != nil {
 		return err
 	}
 	if size := log.FileSize(); size > 0 {
-		st.LogFiles = log.Size() / size
+		st.LogFiles = log.Size()/size - int64(len(log.Missing()))
 	}
 	s := log.Scanner(-1, commitlog.ScanOptions{NoReadahead: true})
 	defer s.Close()
@@ -278,7 +281,8 @@ func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {
 		return
 	}
 	faults := errors.Join(ix.Faults()...)
-	if len(ix.Files()) == 0 {
+	read, _ := readIndexRead(mmap.OS, l, log, st.EndPhyOffset, ix.Files())
+	if read < 0 && len(ix.Files()) == 0 {
 		_ = ix.Close() // read-only, and nothing in it
 		if faults != nil {
 			st.add(indexName, -1, faults)
@@ -289,7 +293,8 @@ func (st *Status) readIndex(l Layout, log *commitlog.Log, o Options) {
 	if from >= 0 { // the start of the last message that has entries: behind it nothing may have had keys
 		from = recordEnd(log, from)
 	}
-	hole, err := findIndexHole(log, st.EndPhyOffset, ix.Files(), message.DefaultDelayLevels())
+	from = max(from, read)
+	hole, err := findIndexHole(log, read, st.EndPhyOffset, ix.Files(), message.DefaultDelayLevels())
 	if hole != nil {
 		from, err = hole.from, hole
 	}

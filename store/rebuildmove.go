@@ -43,6 +43,9 @@ func (r *rebuilding) moveAll(ctx context.Context) error {
 			return err
 		}
 		if r.rec.base.IndexFileWriteEnable {
+			if err := removeDurably(mmap.OS, r.layout.indexReadPath()); err != nil {
+				return err
+			}
 			if err := moveEntries(r.layout.IndexDir(), filepath.Join(to, "index"), func(fs.DirEntry) bool { return true }); err != nil {
 				return fmt.Errorf("move old files aside: %w", err)
 			}

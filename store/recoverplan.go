@@ -11,6 +11,7 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/index"
 	indexrocks "github.com/tandemq/tandemmq/index/rocks"
+	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
 // plan tells of each view what a recovery would do, without doing it: from where the log is dispatched to it again, and what is wrong with it that can be seen without reading all of the log.
@@ -126,6 +127,9 @@ func (v RecoveredView) after(first string) RecoveredView {
 // planIndex goes by the index files as openIndex does.
 func (r *recovery) planIndex(s *Store, log *commitlog.Log, checkpoint Checkpoint) RecoveredView {
 	if r.noIndexFile {
+		if read, _ := readIndexRead(mmap.OS, r.layout, log, r.rep.LogEnd, nil); read >= 0 {
+			return r.planned(indexName, r.fedFrom(log, read), "tandemmq/"+indexReadName)
+		}
 		return r.anew(indexName, log, "there are no index files")
 	}
 	ix, err := index.Open(r.layout.IndexDir(), index.Options{
@@ -135,7 +139,8 @@ func (r *recovery) planIndex(s *Store, log *commitlog.Log, checkpoint Checkpoint
 		return RecoveredView{Name: indexName, From: -1, Dispatched: -1, Plan: "it cannot be opened: " + err.Error()}
 	}
 	defer func() { _ = ix.Close() }() // only read
-	if len(ix.Files()) == 0 && len(ix.Faults()) == 0 {
+	read, _ := readIndexRead(mmap.OS, r.layout, log, r.rep.LogEnd, ix.Files())
+	if read < 0 && len(ix.Files()) == 0 && len(ix.Faults()) == 0 {
 		return r.anew(indexName, log, "there are no index files")
 	}
 	var more []string
@@ -143,8 +148,11 @@ func (r *recovery) planIndex(s *Store, log *commitlog.Log, checkpoint Checkpoint
 		more = append(more, fmt.Sprintf("%d files that are damaged are repaired or built again", n))
 	}
 	from, why := ix.DispatchFrom(), "the last message that has entries"
+	if read > from {
+		from, why = read, "tandemmq/"+indexReadName
+	}
 	if levels, err := s.o.DelayLevels(); err == nil {
-		if hole, err := findIndexHole(log, r.rep.LogEnd, ix.Files(), levels); err == nil && hole != nil {
+		if hole, err := findIndexHole(log, read, r.rep.LogEnd, ix.Files(), levels); err == nil && hole != nil {
 			from, why = hole.from, hole.Error()
 			more = append(more, "the files behind are built again")
 		}

@@ -73,6 +73,10 @@ func TestIssue5Part5DryRunTellsOfTheViews(t *testing.T) {
 		require.Contains(t, dry.Views[1].Plan, "it is set aside; it is built from the log; ")
 		require.Contains(t, dry.Views[1].Why, "has no file CURRENT")
 		require.Equal(t, []string{"file queues", "rocks queues", "index"}, []string{dry.Views[0].Name, dry.Views[1].Name, dry.Views[2].Name})
+		require.Equal(t, "tandemmq/index-read", dry.Views[2].Why)
+		require.NoError(t, os.Remove(l.indexReadPath()))
+		dry, err = Recover(t.Context(), root, RecoverOptions{Options: &o, DryRun: true})
+		require.NoError(t, err)
 		require.Equal(t, "the last message that has entries", dry.Views[2].Why)
 	})
 }

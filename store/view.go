@@ -24,7 +24,7 @@ type ViewOptions struct {
 }
 
 // View is a store open for reading: its log and one side of its consume queues, under a lock. Nothing on disk is
-// changed, and nothing is recovered: what a crash left is seen as it lies there. Safe for concurrent use, but for Close.
+// changed, and nothing is recovered: what a crash left is seen as it lies there. Of a log that lacks files between others the rest is read; Log.Missing tells which. Safe for concurrent use, but for Close.
 type View struct {
 	Layout Layout
 	Kind   cq.Kind
@@ -61,7 +61,7 @@ func OpenView(root string, o ViewOptions) (v *View, err error) {
 	if v.Unclean, err = v.Layout.HasAbort(); err != nil {
 		return v, err
 	}
-	if v.Log, err = commitlog.Open(v.Layout.CommitLogDir(), commitlog.Options{Logger: o.Logger}); err != nil {
+	if v.Log, err = commitlog.Open(v.Layout.CommitLogDir(), commitlog.Options{PassMissing: true, Logger: o.Logger}); err != nil {
 		return v, err
 	}
 	v.closers = append(v.closers, v.Log.Close)

@@ -246,7 +246,7 @@ func TestDumpDamagedStore(t *testing.T) {
 	require.Equal(t, 20, strings.Count(stdout, `{"t":"bad",`))
 	require.Equal(t, 10, strings.Count(stderr, "warning: queue sample_0/0 slot "))
 	require.Contains(t, stderr, log+"+0")
-	require.Contains(t, stderr, "warning: 20 units point to no record, 0 slots hold no unit\n")
+	require.Contains(t, stderr, "warning: 0 good messages; 0 are damaged, 20 units point to no record, 0 slots hold no unit\n")
 }
 
 func TestDumpWhichSide(t *testing.T) {

@@ -30,11 +30,13 @@ func dumpCommand() *cli.Command {
 	return &cli.Command{
 		Name: "dump", Usage: "print queues and messages as JSON lines",
 		Description: `Prints one JSON object a line: a queue, then its messages, sorted by topic, queue id and queue offset; light queues
-and system topics included. Reads what is on disk and changes nothing, also in a store that was not closed cleanly. A
-store that a broker has open is refused.
+and system topics included. A message whose body or properties do not fit their checksum is printed with "damaged". Reads what is on disk and changes nothing, also in a store that was not closed cleanly. A
+store that a broker has open is refused. Where a file of the log is missing between others, the rest is read.
 
    tandemmq store dump --store /data/rocketmq/store --cq file --topic orders --queue 0 --limit 10
-   tandemmq store dump --store /data/rocketmq/store --queues-only | jq -c '[.topic, .queueId, .max]'`,
+   tandemmq store dump --store /data/rocketmq/store --queues-only | jq -c '[.topic, .queueId, .max]'
+
+Exit codes: 0 printed, 1 a queue, or a file of the log, could not be read (what could is printed), 2 wrong usage.`,
 		Flags: []cli.Flag{
 			storeFlag(),
 			&cli.StringFlag{Name: "cq", Usage: "`SIDE` to read the queues from: file or rocks (default: the only one there is, or the one in use after a migration)"},
@@ -68,9 +70,7 @@ func runDump(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
-	if v.Unclean {
-		fmt.Fprintf(c.App.ErrWriter, "warning: store %s was not closed cleanly (it has a file abort): this is what lies on disk, before recovery\n", v.Layout.Root)
-	}
+	warnOf(c, v)
 	problems := 0
 	rep, err := store.Dump(c.Context, c.App.Writer, v, store.DumpOptions{
 		Topic: c.String("topic"), QueueID: int32(c.Int("queue")), Limit: c.Int64("limit"), QueuesOnly: c.Bool("queues-only"),
@@ -85,13 +85,32 @@ func runDump(c *cli.Context) (err error) {
 			}
 		},
 	})
-	if rep.Bad > 0 || rep.Unreadable > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s units point to no record, %s slots hold no unit\n", thousands(rep.Bad), thousands(rep.Unreadable))
+	if rep.Damaged > 0 || rep.Bad > 0 || rep.Unreadable > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s good messages; %s are damaged, %s units point to no record, %s slots hold no unit\n",
+			thousands(rep.Messages-rep.Damaged), thousands(rep.Damaged), thousands(rep.Bad), thousands(rep.Unreadable))
 	}
 	if err == nil && rep.Queues == 0 && (c.String("topic") != "" || c.IsSet("queue")) {
 		return fmt.Errorf("store %s has no such queue (%s side)", v.Layout.Root, v.Kind)
 	}
+	if n := len(v.Log.Missing()); n > 0 && !c.Bool("queues-only") {
+		err = errors.Join(err, fmt.Errorf("%s of the commit log could not be read; the rest was printed", counted(n, "file")))
+	}
 	return err
+}
+
+// warnOf tells on the error output what the log of a store lacks, and that the store was not closed cleanly.
+func warnOf(c *cli.Context, v *store.View) {
+	if v.Unclean {
+		fmt.Fprintf(c.App.ErrWriter, "warning: store %s was not closed cleanly (it has a file abort): this is what lies on disk, before recovery\n", v.Layout.Root)
+	}
+	missing := v.Log.Missing()
+	for i, f := range missing {
+		if i == maxProblemLines {
+			fmt.Fprintf(c.App.ErrWriter, "warning: and %s more files\n", thousands(int64(len(missing)-i)))
+			break
+		}
+		fmt.Fprintf(c.App.ErrWriter, "warning: %v; restore it from a copy or a replica\n", f)
+	}
 }
 
 // dumpKind chooses the side to read: the one asked for, the only one there is, or the one that reads belong to by the

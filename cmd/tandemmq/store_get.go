@@ -48,9 +48,7 @@ func withView(do func(c *cli.Context, v *store.View) error) cli.ActionFunc {
 			return err
 		}
 		defer func() { err = errors.Join(err, v.Close()) }()
-		if v.Unclean {
-			fmt.Fprintf(c.App.ErrWriter, "warning: store %s was not closed cleanly (it has a file abort): this is what lies on disk, before recovery\n", v.Layout.Root)
-		}
+		warnOf(c, v)
 		return do(c, v)
 	}
 }

@@ -129,6 +129,9 @@ func withOffsets(writes bool, do func(*offsetsRun) error) cli.ActionFunc {
 		if r.v.Unclean {
 			fmt.Fprintf(c.App.ErrWriter, "warning: store %s was not closed cleanly (it has a file abort): the ends of its queues may not be final\n", r.v.Layout.Root)
 		}
+		for _, f := range r.v.Log.Missing() {
+			fmt.Fprintf(c.App.ErrWriter, "warning: %v\n", f)
+		}
 		if r.sources, err = offsets.Find(r.v.Layout); err != nil {
 			return err
 		}

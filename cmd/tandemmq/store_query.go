@@ -132,7 +132,7 @@ func runQuery(c *cli.Context, v *store.View) (err error) {
 		rep.Messages = append(rep.Messages, info)
 	}
 	rep.Unclean = v.Unclean
-	rep.Complete = rep.IndexedTo >= rep.LogEnd && len(rep.Faults) == 0 && rep.Missing == "" && rep.BadLinks == 0 && !rep.Limited && !rep.Unclean
+	rep.Complete = rep.IndexedTo >= rep.LogEnd && len(v.Log.Missing()) == 0 && len(rep.Faults) == 0 && rep.Missing == "" && rep.BadLinks == 0 && !rep.Limited && !rep.Unclean
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, rep)
 	}

@@ -392,3 +392,47 @@ func TestReadRocks(t *testing.T) {
 		tell(t, nil, "inspect", "unit", "--store", root, "--topic", "%LMQ%light_0", "--offset", "5", "--cq", "rocks"))
 	require.NotContains(t, tell(t, nil, "inspect", "cq", "--store", root, "--topic", "%LMQ%light_0", "--cq", "rocks"), "FIRST SLOT")
 }
+
+// TestReadWithAMissingLogFile: the commands that read name the file that is missing and read the rest; a dump tells damaged messages.
+func TestReadWithAMissingLogFile(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "store")
+	code, _, stderr := runApp(t, "store", "generate", "--store", root, "--messages", "300", "--topics", "1", "--queues", "1", "--commitlog-size", "16384", "--body", "20", "--quiet")
+	require.Zero(t, code, stderr)
+	path := filepath.Join(root, "commitlog", "00000000000000016384")
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	gone := path + " is missing (physical offsets 16384 to 32768)"
+	queue := []string{"--store", root, "--topic", "sample_0"}
+
+	code, stdout, stderr := runApp(t, append([]string{"store", "dump"}, queue...)...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "warning: "+gone)
+	require.Contains(t, stderr, "1 file of the commit log could not be read; the rest was printed")
+	require.Contains(t, stderr, "210 good messages; 0 are damaged, 90 units point to no record, 0 slots hold no unit")
+	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 301)
+	code, _, stderr = runApp(t, append([]string{"store", "dump", "--queues-only"}, queue...)...)
+	require.Zero(t, code, stderr)
+
+	code, stdout, stderr = runApp(t, append([]string{"store", "get", "-n", "300"}, queue...)...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "warning: "+gone)
+	require.Equal(t, 90, strings.Count(stdout, "has no message: "))
+	require.Contains(t, stdout, gone)
+	for _, args := range [][]string{{"inspect", "commitlog", "--store", root}, {"status", "--store", root}} {
+		code, stdout, stderr = runApp(t, append([]string{"store"}, args...)...)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, gone)
+	}
+	code, stdout, _ = runApp(t, "store", "check", "--store", root, "--deep", "--quiet")
+	require.Equal(t, 3, code)
+	require.Contains(t, stdout, "no file for physical offsets 16384 to 32768")
+
+	whole[90] ^= 1 // in the body of its first record
+	require.NoError(t, os.WriteFile(path, whole, 0o600))
+	code, stdout, stderr = runApp(t, append([]string{"store", "dump"}, queue...)...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, 1, strings.Count(stdout, `"damaged":"body"`))
+	require.Contains(t, stderr, "the record at physical offset 16384 is damaged: ")
+	require.Contains(t, stderr, "299 good messages; 1 are damaged, 0 units point to no record, 0 slots hold no unit")
+}

@@ -51,6 +51,13 @@ func printStoreStatus(out io.Writer, st *store.Status) error {
 	} else {
 		fmt.Fprintf(w, "log\t%s to %s\t%s in %s files, %s\n", thousands(st.MinPhyOffset), thousands(st.EndPhyOffset), st.LogEnd, thousands(st.LogFiles), span(st.FirstMs, st.LastMs))
 	}
+	for i, f := range st.MissingFiles {
+		if i == maxProblemLines {
+			fmt.Fprintf(w, "\t\tand %s more files\n", thousands(int64(len(st.MissingFiles)-i)))
+			break
+		}
+		fmt.Fprintf(w, "\t\t%v\n", f)
+	}
 	if st.LostEndBytes > 0 {
 		fmt.Fprintf(w, "\t\tits end is lost, %s bytes: it was durable up to %s (%s)\n", thousands(st.LostEndBytes), thousands(max(st.EndPhyOffset, 0)+st.LostEndBytes), st.PromisedBy)
 	}
