@@ -91,7 +91,8 @@ func (w *worker) live(n int) (err error) {
 	if err != nil {
 		return err
 	}
-	release := s.RetainFrom("the last files", func() int64 { return s.Positions().Wrote - workKeep*workLogFile })
+	// From what the next process finds: a pool keeps the rest to itself, more than a file of it under load.
+	release := s.RetainFrom("the last files", func() int64 { return s.Positions().Committed - workKeep*workLogFile })
 	defer release()
 	if err := say(spoken{Opened: n}); err != nil {
 		return err
