@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,19 @@ func (a *admin) run(words ...string) string {
 		_ = os.Remove(filepath.Dir(filepath.Dir(m[1])))
 	}
 	return text
+}
+
+// comes is good of a command that may be repeated: what it asks for may take a while, and on a busy machine it runs into its own time limits, which are seconds.
+func (a *admin) comes(want []string, words ...string) (text string) {
+	a.t.Helper()
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		text = a.run(words...)
+		if !strings.Contains(text, "Exception") && !slices.ContainsFunc(want, func(w string) bool { return !regexp.MustCompile(w).MatchString(text) }) {
+			return text
+		}
+	}
+	require.Failf(a.t, "waited too long", "mqadmin %s prints no %q:\n%s", words, want, text)
+	return ""
 }
 
 // good is run of a command that has to succeed and to print all of that.

@@ -118,7 +118,7 @@ type result struct {
 // runClient runs a client to its end, and returns what its scenarios came to. Its events go to event.
 func runClient(t *testing.T, cmd *exec.Cmd, event func(r result)) map[string]result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		if cmd.Process != nil {

@@ -107,6 +107,7 @@ func (s *servers) broker(t *testing.T, name, dir, namesrv string, more map[strin
 	properties := map[string]string{
 		"brokerClusterName": "c", "brokerName": name, "brokerIP2": "127.0.0.1", "storePathRootDir": dir, "timerWheelEnable": "false", "diskMaxUsedSpaceRatio": "99",
 		"mappedFileSizeCommitLog": "16777216", "mappedFileSizeConsumeQueue": "60000", "maxHashSlotNum": "1000", "maxIndexNum": "4000",
+		"brokerFastFailureEnable": "false", "osPageCacheBusyTimeOutMills": "60000", // on a busy machine requests wait for longer than the 200 ms after which they are refused
 	}
 	maps.Copy(properties, more)
 	conf, err := java.BrokerConf(filepath.Join(s.home, name), namesrv, properties)

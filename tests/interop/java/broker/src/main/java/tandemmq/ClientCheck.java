@@ -182,7 +182,11 @@ public final class ClientCheck {
     }
 
     static void await(String what, BooleanSupplier done) throws InterruptedException {
-        long until = System.currentTimeMillis() + LIMIT_MS;
+        await(what, LIMIT_MS, done);
+    }
+
+    static void await(String what, long limitMs, BooleanSupplier done) throws InterruptedException {
+        long until = System.currentTimeMillis() + limitMs;
         while (!done.getAsBoolean()) {
             if (System.currentTimeMillis() > until) {
                 throw new IllegalStateException("waited too long for " + what);

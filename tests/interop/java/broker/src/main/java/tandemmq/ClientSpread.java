@@ -18,6 +18,8 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
 final class ClientSpread {
     /** The last so many sends are looked at: each broker has 2 queues, and the producer takes all in turn. */
     private static final int LAST = 8;
+    /** For the other process to do what it does, and for the consumer to take its queues again, which it looks at every 20 s. */
+    private static final long LIMIT_MS = 180_000;
 
     private final DefaultMQProducer producer = new DefaultMQProducer("spread-pg");
     private final Deque<String> last = new ArrayDeque<>();
@@ -42,7 +44,7 @@ final class ClientSpread {
             sendUntil("both", brokers -> brokers.size() == 2);
             sendUntil("one", brokers -> brokers.size() == 1);
             sendUntil("both again", brokers -> brokers.size() == 2);
-            ClientCheck.await(sent + " messages", () -> push.distinct() >= sent);
+            ClientCheck.await(sent + " messages", LIMIT_MS, () -> push.distinct() >= sent);
             Map<String, Object> out = new LinkedHashMap<>();
             out.put("allConsumed", push.distinct() == sent);
             out.put("failedSends", failed);
@@ -54,7 +56,7 @@ final class ClientSpread {
 
     private void sendUntil(String event, Predicate<Set<String>> reached) throws Exception {
         last.clear();
-        ClientCheck.await(event, () -> {
+        ClientCheck.await(event, LIMIT_MS, () -> {
             try {
                 last.add(producer.send(ClientCheck.message("Spread", "A", "s" + sent)).getMessageQueue().getBrokerName());
                 sent++;
