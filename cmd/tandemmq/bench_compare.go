@@ -37,6 +37,7 @@ The quick profile takes five minutes at most; full hours, and 40 GB. Inputs are 
 			&cli.IntFlag{Name: "reps", Value: 3, Usage: "`N` repetitions; the quick profile makes fewer when its time is over"},
 			&cli.StringFlag{Name: "dir", Usage: "`DIR`ectory on the filesystem to measure, where inputs are kept", DefaultText: "bench in tandemmq's cache directory"},
 			&cli.StringFlag{Name: "json", Usage: "write the report to `FILE`; -: to standard output, and nothing else"},
+			&cli.StringFlag{Name: "html", Usage: "write the report to `FILE` as a page with charts, which loads nothing"},
 			&cli.BoolFlag{Name: "list", Usage: "print the scenarios and run none"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail when a limit is missed"},
 			&cli.BoolFlag{Name: "quiet", Usage: "print no progress"},
@@ -117,6 +118,11 @@ func runBenchCompare(c *cli.Context) error {
 
 // showReport writes the report where it was asked for.
 func showReport(c *cli.Context, rep *compare.Report) error {
+	if path := c.String("html"); path != "" {
+		if err := writeTo(path, func(f *os.File) error { return compare.HTML(f, rep) }); err != nil {
+			return err
+		}
+	}
 	switch path := c.String("json"); path {
 	case "-":
 		return printJSON(c.App.Writer, rep)
