@@ -79,7 +79,7 @@ func Obey(ctx context.Context, w io.Writer, scenarios []Scenario, peer func(cont
 		return fmt.Errorf("no scenario %q", o.Scenario)
 	}
 	r := &Run{Engine: o.Engine, Profile: o.Profile, Dir: o.Dir, Cache: o.Cache, Figures: report.Figures{}, Latencies: map[string]calibrate.Summary{}}
-	if o.Engine == Java {
+	if IsJava(o.Engine) {
 		var err error
 		if r.Peer, err = peer(ctx); err != nil {
 			return err

@@ -17,10 +17,11 @@ import (
 
 // Engines of scenarios that compare stores. Scenarios that compare ways of doing one thing (layout, write mode, read mode) have their own names instead.
 const (
-	File    = "file"
-	Rocks   = "rocks"
-	Combine = "combine"
-	Java    = "java"
+	File      = "file"
+	Rocks     = "rocks"
+	Combine   = "combine"
+	Java      = "java"       // RocketMQ's store, with its queues in files
+	JavaRocks = "java-rocks" // the same with storeType=defaultRocksDB
 )
 
 // Profile says how much is run.
@@ -60,7 +61,7 @@ type Run struct {
 	Profile Profile
 	Dir     string // fresh and empty; removed afterwards
 	Cache   string // inputs made once, below names of their own (see Input)
-	Peer    Peer   // for the engine Java; nil where it was not asked for
+	Peer    Peer   // for the engines of RocketMQ; nil where it was not asked for
 
 	Figures   report.Figures               // set by Run: what was measured; the unit is the end of the name
 	Latencies map[string]calibrate.Summary // by what was timed

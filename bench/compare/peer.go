@@ -35,7 +35,7 @@ const (
 // Work says what a Peer does. Messages are those of load.Producer: number n goes to queue n of load.TopicsOf(Queues).
 type Work struct {
 	Task      Task
-	Engine    load.Engine // where RocketMQ keeps its consume queues
+	Engine    load.Engine // where RocketMQ keeps its consume queues; set by the engine of the run
 	Root      string      // of the store
 	Sync      bool        // SYNC_FLUSH
 	Producers int

@@ -115,7 +115,10 @@ func (x *Runner) leave(rep *Report, why string) {
 	}
 }
 
-var storeEngines = []string{File, Rocks, Combine, Java}
+var storeEngines = []string{File, Rocks, Combine, Java, JavaRocks}
+
+// IsJava tells whether an engine is RocketMQ's store.
+func IsJava(engine string) bool { return engine == Java || engine == JavaRocks }
 
 // groups returns what is run.
 func (x *Runner) groups() (all []*group) {

@@ -18,10 +18,10 @@ func LatencyScenarios() []Scenario {
 			Run: func(ctx context.Context, r *Run) error {
 				rate := 20_000
 				w := Work{
-					Task: task, Engine: load.FileQueues, Root: filepath.Join(r.Dir, "store"), Producers: 1, Queues: queues, Body: load.BodyBytes,
+					Task: task, Root: filepath.Join(r.Dir, "store"), Producers: 1, Queues: queues, Body: load.BodyBytes,
 					Warmup: size(r.Profile, 10_000, 40_000), Messages: size(r.Profile, 20_000, 200_000), PerSecond: rate,
 				}
-				if r.Engine == Java {
+				if IsJava(r.Engine) {
 					return r.peer(ctx, w)
 				}
 				return r.store(w.Root, false, func(s *store.Store) error {

@@ -35,7 +35,7 @@ func OpenScenarios() []Scenario {
 
 // openMessages are what is in the stores.
 func (r *Run) openWork() Work {
-	return Work{Task: TaskOpen, Engine: load.FileQueues, Root: filepath.Join(r.Dir, "store"), Queues: queues, Body: load.BodyBytes, Messages: size(r.Profile, 100_000, 1_000_000)}
+	return Work{Task: TaskOpen, Root: filepath.Join(r.Dir, "store"), Queues: queues, Body: load.BodyBytes, Messages: size(r.Profile, 100_000, 1_000_000)}
 }
 
 func (r *Run) open(ctx context.Context, logAlone bool, prepare func(root string) error) error {
@@ -48,7 +48,7 @@ func (r *Run) open(ctx context.Context, logAlone bool, prepare func(root string)
 			return err
 		}
 	}
-	if r.Engine == Java {
+	if IsJava(r.Engine) {
 		return r.peer(ctx, w)
 	}
 	opened, ready, err := load.Open(ctx, w.Root, load.Options(load.Engine(r.Engine)), func(s *store.Store) error {

@@ -50,8 +50,7 @@ func PutScenarios() []Scenario {
 // put does the work in a new store.
 func (r *Run) put(ctx context.Context, w Work) error {
 	w.Root = filepath.Join(r.Dir, "store")
-	w.Engine = load.FileQueues
-	if r.Engine == Java {
+	if IsJava(r.Engine) {
 		return r.peer(ctx, w)
 	}
 	sample := asyncSample

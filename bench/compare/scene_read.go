@@ -28,7 +28,7 @@ func (r *Run) input(ctx context.Context, w Work, logAlone bool) error {
 
 // fill makes a store of the engine of the run.
 func (r *Run) fill(ctx context.Context, w Work, root string) error {
-	if r.Engine == Java {
+	if IsJava(r.Engine) {
 		made := &Run{Engine: r.Engine, Profile: r.Profile, Dir: r.Dir, Cache: r.Cache, Peer: r.Peer, Figures: report.Figures{}, Latencies: map[string]calibrate.Summary{}}
 		w.Task, w.Root, w.Producers, w.Warmup = TaskPut, root, 1, 0
 		return made.peer(ctx, w)
@@ -58,13 +58,13 @@ func ReadScenarios() []Scenario {
 
 func runRead(ctx context.Context, r *Run) error {
 	w := Work{
-		Task: TaskRead, Engine: load.FileQueues, Root: filepath.Join(r.Dir, "store"), Queues: queues, Body: load.BodyBytes, Messages: size(r.Profile, 100_000, 1_000_000),
+		Task: TaskRead, Root: filepath.Join(r.Dir, "store"), Queues: queues, Body: load.BodyBytes, Messages: size(r.Profile, 100_000, 1_000_000),
 		Samples: size(r.Profile, 5000, 20_000),
 	}
 	if err := r.input(ctx, w, false); err != nil {
 		return err
 	}
-	if r.Engine == Java {
+	if IsJava(r.Engine) {
 		return r.peer(ctx, w)
 	}
 	return r.store(w.Root, false, func(s *store.Store) error {

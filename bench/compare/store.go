@@ -53,6 +53,10 @@ func (r *Run) peer(ctx context.Context, w Work) error {
 	if r.Peer == nil {
 		return errors.New("there is no RocketMQ here")
 	}
+	w.Engine = load.FileQueues
+	if r.Engine == JavaRocks {
+		w.Engine = load.RocksQueues
+	}
 	return r.Peer.Do(ctx, w, r)
 }
 

@@ -128,7 +128,7 @@ func (r *Report) Text(w io.Writer) error {
 			continue
 		}
 		java, near := "", ""
-		if times, ok := r.Advantage(row, Java); ok && row.Engine != Java {
+		if times, ok := r.Advantage(row, Java); ok && !IsJava(row.Engine) {
 			java = calibrate.Short(times) + " x"
 		}
 		if l, share, ok := r.Nearest(row); ok {

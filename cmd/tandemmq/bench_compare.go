@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,7 +30,7 @@ limit, and a line RATIO for each limit that this project has set itself.
 
 The quick profile takes five minutes at most; full hours, and 40 GB. Inputs are made once and kept in the directory.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "engines", Value: "file,rocks,combine,java", Usage: "`LIST` of engines: file, rocks, combine, java"},
+			&cli.StringFlag{Name: "engines", Value: "file,rocks,combine,java", Usage: "`LIST` of engines: file, rocks, combine, java, java-rocks"},
 			&cli.StringFlag{Name: "scenarios", Usage: "run those whose names match this `REGEXP`", DefaultText: "all"},
 			&cli.StringFlag{Name: "profile", Value: "quick", Usage: "`SIZE` of it all: quick or full"},
 			&cli.IntFlag{Name: "reps", Value: 3, Usage: "`N` repetitions; the quick profile makes fewer when its time is over"},
@@ -57,9 +56,7 @@ func benchScenarioCommand() *cli.Command {
 }
 
 // benchPeer is RocketMQ.
-func benchPeer(context.Context) (compare.Peer, error) {
-	return nil, errors.New("there is no adapter for RocketMQ's store in this build")
-}
+func benchPeer(ctx context.Context) (compare.Peer, error) { return compare.NewJava(ctx) }
 
 func runBenchCompare(c *cli.Context) error {
 	x := compare.Runner{Profile: compare.Profile(c.String("profile")), Reps: c.Int("reps"), Scenarios: compare.All(), Sync: syscall.Sync}
@@ -77,8 +74,8 @@ func runBenchCompare(c *cli.Context) error {
 		return listScenarios(c, &x)
 	}
 	for _, e := range strings.Split(c.String("engines"), ",") {
-		if e = strings.TrimSpace(e); !slices.Contains([]string{compare.File, compare.Rocks, compare.Combine, compare.Java}, e) {
-			return usageError("--engines %q: use file, rocks, combine and java, with commas between", c.String("engines"))
+		if e = strings.TrimSpace(e); !slices.Contains([]string{compare.File, compare.Rocks, compare.Combine, compare.Java, compare.JavaRocks}, e) {
+			return usageError("--engines %q: use file, rocks, combine, java and java-rocks, with commas between", c.String("engines"))
 		}
 		if why := engineMissing(c.Context, e); why != "" {
 			x.Left = append(x.Left, "engine "+e+": "+why)
@@ -176,18 +173,13 @@ func listScenarios(c *cli.Context, x *compare.Runner) error {
 
 // engineMissing returns why an engine cannot be run here; "": it can.
 func engineMissing(ctx context.Context, engine string) string {
-	switch {
-	case engine == compare.Java:
-		for _, program := range []string{"java", "mvn"} {
-			if _, err := exec.LookPath(program); err != nil {
-				return "no " + program + " is there (scripts/setup.sh java installs a JDK and Maven)"
-			}
-		}
+	if engine != compare.File && engine != compare.Java && !compare.HasRocks {
+		return "built without RocksDB (CGO_ENABLED=0)"
+	}
+	if compare.IsJava(engine) {
 		if _, err := benchPeer(ctx); err != nil {
 			return err.Error()
 		}
-	case engine != compare.File && !compare.HasRocks:
-		return "built without RocksDB (CGO_ENABLED=0)"
 	}
 	return ""
 }
