@@ -44,6 +44,7 @@ func (b *Broker) handlers() remoting.Mux {
 		remoting.InvokeBrokerToGetConsumerStatus: b.consumerStatus,
 		remoting.CheckRocksDBCQWriteProgress:     b.checkRocksDB,
 		remoting.MigrateOnline:                   b.migrateOnline,
+		remoting.MigrateOnlineStatus:             b.migrationStatus,
 	}
 	for code, f := range map[int32]answer{
 		remoting.UpdateAndCreateTopic:         b.updateTopic,
@@ -81,7 +82,6 @@ func (b *Broker) handlers() remoting.Mux {
 		remoting.CleanUnusedTopic:         b.cleanTopics,
 		remoting.DeleteExpiredCommitLog:   b.cleanLog,
 		remoting.QueryConsumeQueue:        b.queryUnits,
-		remoting.MigrateOnlineStatus:      b.migrationStatus,
 		remoting.GetBrokerHAStatus:        b.haStatus,
 		remoting.GetBrokerMemberGroup:     b.memberGroup,
 

@@ -82,12 +82,34 @@ func (b *Broker) migrates(set map[string]string) error {
 	return nil
 }
 
-// migrationStatus serves MigrateOnlineStatus, an addition.
-func (b *Broker) migrationStatus(*remoting.Command, *remoting.Fields) (remoting.Command, error) {
-	if b.migration == nil {
-		return remoting.Command{}, errNoQueues
+// migrationStatus serves MigrateOnlineStatus, an addition. The header field "topics" asks for so many topics too, those that lack most.
+func (b *Broker) migrationStatus(c *remoting.Conn, req *remoting.Command) {
+	h := req.Fields()
+	topics := h.Int32Or("topics", 0)
+	switch {
+	case b.migration == nil:
+		c.RespondError(req, errNoQueues)
+		return
+	case h.Err() != nil || topics < 0:
+		c.RespondError(req, remoting.Errorf(remoting.InvalidParameter, "topics: want how many"))
+		return
 	}
-	return withBody(b.migration.Status())
+	ticket := c.Hold(req)
+	b.services.Go(func() { // every queue is looked at
+		st := b.migration.Status()
+		if topics > 0 && st.Online && st.Queues == cq.KindCombine {
+			var err error
+			if st.Topics, st.MoreTopics, err = b.migration.Topics(b.ctx, int(topics)); err != nil {
+				ticket.Respond(&remoting.Command{Code: remoting.SystemError, Remark: err.Error()})
+				return
+			}
+		}
+		resp, err := withBody(st)
+		if err != nil {
+			resp = remoting.Command{Code: remoting.SystemError, Remark: err.Error()}
+		}
+		ticket.Respond(&resp)
+	})
 }
 
 var errNoQueues = errors.New("the broker keeps no consume queues (buildConsumeQueues=false): there is nothing to migrate")

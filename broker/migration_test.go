@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,6 +88,15 @@ func TestMigrateOnline(t *testing.T) {
 	require.Contains(t, resp.Remark, "tandemmq migrate online")
 	ok(t, b, client, remoting.UpdateBrokerConfig, "backfillBytesPerSec=1000\nbackfillPutLatency=7")
 	require.Contains(t, string(ok(t, b, client, remoting.GetBrokerConfig, "").Body), "\nbackfillPutLatency=7\n")
+
+	resp = call(t, b, client, remoting.MigrateOnlineStatus, nil, field("topics", "5"))
+	require.Equal(t, remoting.Success, resp.Code, resp.Remark)
+	require.NoError(t, json.Unmarshal(resp.Body, &st))
+	at := slices.IndexFunc(st.Topics, func(one online.Topic) bool { return one.Topic == "T" })
+	require.GreaterOrEqual(t, at, 0)
+	require.Equal(t, [2]int{1, 1}, [2]int{st.Topics[at].Queues, st.Topics[at].Verified})
+	require.Contains(t, st.Lag, cq.KindRocks)
+	require.Equal(t, remoting.InvalidParameter, call(t, b, client, remoting.MigrateOnlineStatus, nil, field("topics", "-1")).Code)
 
 	require.Equal(t, remoting.MigrationRefused, migrateStep(t, b, client, MigrateCutover, field("topics", "nobody")).Code)
 	require.Equal(t, remoting.Success, migrateStep(t, b, client, MigrateCutover, field("topics", " T ; ")).Code)

@@ -238,6 +238,7 @@ func (f *fill) pass(ctx context.Context, resumeAt int64) (int64, error) {
 	for _, c := range j.cursors {
 		last = max(last, c.bounds.MaxPhyOffset)
 	}
+	m.state.BackfillFrom, m.state.BackfillEnd = startAt, last
 	update := m.opt.Progress.Phase("backfill", max(last-startAt, 0), "bytes")
 	j.tick = func(phy int64) error {
 		update(phy - startAt)

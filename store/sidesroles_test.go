@@ -145,6 +145,44 @@ func TestVerifySides(t *testing.T) {
 	require.ErrorIs(t, single.SetSideRoles(SideRoles{}), ErrNotCombined)
 }
 
+// What each side has is told by topic; light queues that one side has alone are no part of it.
+func TestTopicUnits(t *testing.T) {
+	needRocksDB(t)
+	o := combineOptions()
+	o.CombineCQUseRocksdbForLmq = true
+	s := openCombined(t, t.TempDir(), o)
+	defer s.Close()
+	putSome(t, s, 20)
+	_, err := s.Put(t.Context(), plainMessage("U", "x"))
+	require.NoError(t, err)
+	awaitSides(t, s)
+	of := func() map[string]TopicUnits {
+		list, err := s.TopicUnits(t.Context())
+		require.NoError(t, err)
+		m := map[string]TopicUnits{}
+		for _, one := range list {
+			m[one.Topic] = one
+		}
+		return m
+	}
+	m := of()
+	require.Equal(t, TopicUnits{Topic: "T", Queues: 2, Files: 40, Rocks: 40}, m["T"])
+	require.Equal(t, TopicUnits{Topic: "U", Queues: 1, Files: 1, Rocks: 1}, m["U"])
+	require.Zero(t, m["%LMQ%a"].Queues)
+	require.NoError(t, s.views.sides.side(cq.KindRocks).(cq.Dropper).DropQueue(t.Context(), cq.Key{Topic: "T", QueueID: 1}))
+	s.views.sides.giveUp(cq.KindRocks, cq.Key{Topic: "U"})
+	m = of()
+	u := m["T"]
+	require.EqualValues(t, 20, u.Of(cq.KindRocks))
+	require.EqualValues(t, 40, u.Of(cq.KindFile))
+	require.Equal(t, 1, m["U"].Given)
+
+	single := openStore(t, t.TempDir(), viewOptions(StoreTypeFile))
+	defer single.Close()
+	_, err = single.TopicUnits(t.Context())
+	require.ErrorIs(t, err, ErrNotCombined)
+}
+
 // A unit that is wrong on a side is found, named, and built again where the log proves the other one.
 func TestVerifySidesFindsWhatDiffers(t *testing.T) {
 	needRocksDB(t)

@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/migrate"
+	"github.com/tandemq/tandemmq/store"
 )
 
 const migrateHelp = `Moves the consume queues of a stopped store between mapped files and RocksDB, with proof before the switch and a way
@@ -67,7 +71,8 @@ func migrateCommand() *cli.Command {
 			step("repair", "rewrite what the log proves wrong, on either side", repairHelp, slices.Concat(source, []cli.Flag{missingFlag(), findingsFlag()}, repairFlags()), (*migration).repair),
 			metadataCommand(),
 			migrateOnlineCommand(),
-			step("status", "say where the migration stands and who did what", "Takes no lock and writes nothing.", nil, (*migration).status),
+			step("status", "say where the migration stands, how far a backfill is, and who did what", "Takes no lock and writes nothing. Of the migration of a running broker it says what is in its file; `migrate online status` tells more.",
+				[]cli.Flag{watchFlag("for the next step, or that step's end"), everyFlag()}, (*migration).status),
 		},
 	}
 }
@@ -315,6 +320,40 @@ func (r *migration) runAll() (err error) {
 }
 
 func (r *migration) status() error {
-	st := r.m.State()
-	return r.report(st, func(w io.Writer) { printStatus(w, &st, r.root) })
+	if err := checkEvery(r.c); err != nil {
+		return err
+	}
+	dir := store.NewLayout(r.root).StateDir()
+	var place *screen
+	if chooseProgress(r.out, r.json) == progressBars {
+		place = &screen{w: r.out}
+	}
+	for watch := r.c.Bool("watch"); ; {
+		st, err := offlineStatus(dir, time.Now())
+		if err != nil {
+			return err
+		}
+		last := !watch || st.Phase != migrate.PhaseBackfilling && st.Phase != migrate.PhaseRollingBack && st.Phase != migrate.PhaseRepairing
+		var b strings.Builder
+		printStatus(&b, st, r.root, !watch)
+		switch {
+		case r.json && watch:
+			err = json.NewEncoder(r.out).Encode(st)
+			r.printed = true
+		case r.json:
+			return r.report(st, nil)
+		case watch && place != nil:
+			err = place.show(b.String())
+		default:
+			_, err = io.WriteString(r.out, b.String())
+		}
+		if err != nil || last {
+			return err
+		}
+		select {
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		case <-time.After(r.c.Duration("every")):
+		}
+	}
 }

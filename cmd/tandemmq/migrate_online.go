@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/user"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -54,8 +56,8 @@ func migrateOnlineCommand() *cli.Command {
 				&cli.BoolFlag{Name: "any-space", Usage: "begin although the disk seems to have too little room"}),
 			step("status", "say where the migration stands, how far it is, and who did what", "",
 				(*onlineCall).status,
-				&cli.BoolFlag{Name: "watch", Usage: "go on until the migration waits for somebody: verified, diverged, cutover, rolled back, finalized, or in need of a restart; with --json a line for each look"},
-				&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "with --watch: `TIME` between two looks"}),
+				watchFlag("verified, diverged, cutover, rolled back, finalized, or in need of a restart"), everyFlag(),
+				&cli.IntFlag{Name: "topics", Value: 10, Usage: "show `N` topics at most, those that lack most; 0: none"}),
 			step("verify", "compare everything again, from the first unit on", "Canary topics are read from the source again. After a rollback it leads on to another cutover.",
 				func(o *onlineCall) error { return o.step(broker.MigrateVerify) }),
 			step("cutover", "move reads to the target, of some topics or of all", "Refused unless verified. What came since the verification is compared first.",
@@ -76,6 +78,24 @@ func migrateOnlineCommand() *cli.Command {
 				&cli.DurationFlag{Name: "grace", Value: online.DefaultGrace, Usage: "`TIME` for which the side is kept that was moved aside"}),
 		},
 	}
+}
+
+func watchFlag(until string) cli.Flag {
+	return &cli.BoolFlag{Name: "watch", Usage: "go on until the migration waits for somebody: " + until + "; on a terminal in place, with --json a line for each look"}
+}
+
+func everyFlag() cli.Flag {
+	return &cli.DurationFlag{Name: "every", Value: time.Second, Usage: "with --watch: `TIME` between two looks"}
+}
+
+// leastEvery is how often may be looked.
+const leastEvery = 10 * time.Millisecond
+
+func checkEvery(c *cli.Context) error {
+	if every := c.Duration("every"); c.Bool("watch") && every < leastEvery {
+		return usageError("--every %v: use %v or more", every, leastEvery)
+	}
+	return nil
 }
 
 func onlineFlags() []cli.Flag {
@@ -193,35 +213,32 @@ func (o *onlineCall) step(name string, fields ...string) error {
 }
 
 func (o *onlineCall) status() error {
+	n := o.c.Int("topics")
+	if n < 0 {
+		return usageError("--topics %d: use 0 or more", n)
+	}
+	if err := checkEvery(o.c); err != nil {
+		return err
+	}
+	look := func() (online.Status, error) { return o.ask(remoting.MigrateOnlineStatus, "topics", strconv.Itoa(n)) }
 	if !o.c.Bool("watch") {
-		st, err := o.ask(remoting.MigrateOnlineStatus)
+		st, err := look()
 		if err != nil {
 			return err
 		}
 		return o.show(&st, true)
 	}
-	if o.c.Duration("every") < 10*time.Millisecond {
-		return usageError("--every %v: use 10ms or more", o.c.Duration("every"))
+	w := watching{out: o.out, json: o.c.Bool("json")}
+	if chooseProgress(o.out, w.json) == progressBars {
+		w.screen = &screen{w: o.out}
 	}
-	w := watching{out: o.out, terminal: chooseProgress(o.out, o.c.Bool("json")) == progressBars}
 	for {
-		st, err := o.ask(remoting.MigrateOnlineStatus)
+		st, err := look()
 		if err != nil {
 			return err
 		}
-		if o.c.Bool("json") {
-			err = json.NewEncoder(o.out).Encode(st)
-		} else {
-			err = w.show(&st)
-		}
-		if err != nil {
+		if err := w.show(&st); err != nil || settled(&st) {
 			return err
-		}
-		if settled(&st) {
-			if o.c.Bool("json") {
-				return nil
-			}
-			return o.show(&st, false)
 		}
 		select {
 		case <-o.c.Done():
@@ -253,28 +270,33 @@ func (o *onlineCall) show(st *online.Status, history bool) error {
 	return nil
 }
 
-// watching shows one line that changes, or lines where the output is no terminal.
+// watching shows looks: on a terminal the whole status in one place; elsewhere a line where that has changed, and the status at the end; or JSON.
 type watching struct {
-	out      io.Writer
-	terminal bool
-	last     string
+	out    io.Writer
+	json   bool
+	screen *screen // nil: no terminal
+	last   string
 }
 
 func (w *watching) show(st *online.Status) error {
-	line := onlineLine(st)
-	if line == w.last {
-		return nil
+	if w.json {
+		return json.NewEncoder(w.out).Encode(st)
 	}
-	format := "%s\n"
-	if w.terminal {
-		format = "\r\x1b[K%s"
-		if settled(st) {
-			format += "\n"
+	if w.screen != nil {
+		var b strings.Builder
+		printOnline(&b, st, false)
+		return w.screen.show(b.String())
+	}
+	if line := onlineLine(st); line != w.last {
+		w.last = line
+		if _, err := fmt.Fprintln(w.out, line); err != nil {
+			return err
 		}
 	}
-	w.last = line
-	_, err := fmt.Fprintf(w.out, format, line)
-	return err
+	if settled(st) {
+		printOnline(w.out, st, false)
+	}
+	return nil
 }
 
 // onlineLine says in a line how far a migration is.
@@ -290,8 +312,15 @@ func onlineLine(st *online.Status) string {
 		if f.SecondsLeft >= 0 {
 			line += fmt.Sprintf(", %v left", time.Duration(f.SecondsLeft)*time.Second)
 		}
-	case st.VerifyingOf > 0:
-		line += fmt.Sprintf(": %s of %s queues compared", thousands(int64(st.VerifyingQueues)), thousands(int64(st.VerifyingOf)))
+	case st.Verifying != nil:
+		v := st.Verifying
+		line += fmt.Sprintf(": %s of %s queues compared, %s units", thousands(int64(v.Queues)), thousands(int64(v.Of)), thousands(v.Units))
+		if v.UnitsPerSecond > 0 {
+			line += fmt.Sprintf(", %s units/s", thousands(v.UnitsPerSecond))
+		}
+		if v.SecondsLeft >= 0 {
+			line += fmt.Sprintf(", %v left", time.Duration(v.SecondsLeft)*time.Second)
+		}
 	case st.Phase == state.Repairing:
 		line += fmt.Sprintf(": %d queues are built again from the log", st.Diverged[cq.KindFile]+st.Diverged[cq.KindRocks])
 	}
@@ -320,6 +349,16 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 		add("verified", "%s queues, %s units, %s records, up to log offset %d, at %s", thousands(int64(v.Queues)), thousands(v.Units), thousands(v.Records), v.LogEnd, v.Time.Format(time.RFC3339))
 	}
 	for _, kind := range []cq.Kind{cq.KindFile, cq.KindRocks} {
+		if l, ok := st.Lag[kind]; ok {
+			text := "at the end of the log"
+			if l.Bytes > 0 {
+				text = fmt.Sprintf("%s bytes, %v, behind the end of the log", thousands(l.Bytes), time.Duration(l.Ms)*time.Millisecond)
+			}
+			if l.Failure != "" {
+				text += "; " + l.Failure
+			}
+			add(string(kind)+" side", "%s", text)
+		}
 		if n := st.Diverged[kind]; n > 0 {
 			add(string(kind)+" side", "%d queues are built again", n)
 		}
@@ -340,6 +379,7 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 		}
 	}
 	table(w, rows...)
+	printTopics(w, st)
 	for _, d := range st.Differences {
 		fmt.Fprintf(w, "  differs: %s\n", d)
 	}
@@ -348,6 +388,37 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 	}
 	if history {
 		printHistory(w, st.History)
+	}
+}
+
+// printTopics shows how far each topic is.
+func printTopics(w io.Writer, st *online.Status) {
+	if len(st.Topics) == 0 {
+		return
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "  topic\tqueues\tunits\tin %s\tper second\tleft\tverified\tbuilt again\tdiffer\n", st.To)
+	for i := range st.Topics {
+		t := &st.Topics[i]
+		left, rate, part := "?", "", 100.0
+		if t.SecondsLeft >= 0 {
+			left = (time.Duration(t.SecondsLeft) * time.Second).String()
+		}
+		if t.UnitsPerSecond > 0 {
+			rate = thousands(t.UnitsPerSecond)
+		}
+		if t.Units > 0 {
+			part = 100 * float64(min(t.Filled, t.Units)) / float64(t.Units)
+		}
+		name := t.Topic
+		if t.Canary {
+			name += " (canary)"
+		}
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%.1f%%\t%s\t%s\t%d of %d\t%d\t%d\n", name, thousands(int64(t.Queues)), thousands(t.Units), math.Floor(part*10)/10, rate, left, t.Verified, t.Queues, t.Diverged, t.Different+t.Differ)
+	}
+	_ = tw.Flush() // w's errors come back with its next write
+	if st.MoreTopics > 0 {
+		fmt.Fprintf(w, "  and %s topics more\n", thousands(int64(st.MoreTopics)))
 	}
 }
 

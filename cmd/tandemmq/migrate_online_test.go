@@ -2,15 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
 	rocksdb "github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/migrate/online"
 	"github.com/tandemq/tandemmq/migrate/state"
 	"github.com/tandemq/tandemmq/store"
@@ -57,6 +61,12 @@ func TestMigrateOnlineCommands(t *testing.T) {
 	require.Contains(t, out, "Migration: verified\n")
 	require.Contains(t, out, "Next: tandemmq migrate online cutover")
 	require.Contains(t, out, "caught-up       -> verifying")
+	require.Regexp(t, `sample_1 +4 +105 +100.0% +0s +4 of 4 +0 +0\n`, out)
+	require.Regexp(t, `rocks side +at the end of the log`, out)
+	out, _ = ask(0, "status", "--topics", "1")
+	require.Contains(t, out, "  and 1 topics more\n")
+	out, _ = ask(0, "status", "--topics", "0")
+	require.NotContains(t, out, "sample_0")
 	_, errs = ask(1, "cutover", "--topics", "sample_0,sample_9")
 	require.Contains(t, errs, "topic sample_9 has no queues here")
 	out, _ = ask(0, "cutover", "--topics", "sample_0,sample_1")
@@ -101,6 +111,7 @@ func TestMigrateOnlineUsage(t *testing.T) {
 		{2, []string{"status", "--broker", "x"}, `--broker "x": use HOST:PORT`},
 		{2, []string{"finalize", "--grace", "0s"}, "--grace 0s: use 1s or more"},
 		{2, []string{"status", "--watch", "--every", "1ns"}, "--every 1ns: use 10ms or more"},
+		{2, []string{"status", "--topics", "-1"}, "--topics -1: use 0 or more"},
 		{2, []string{"dance"}, `no command "dance"`},
 		{1, []string{"status", "--broker", nobody}, "ask broker " + nobody},
 		{1, []string{"status", "--broker", nobody, "--tls-trust", "nowhere.pem"}, "--tls-trust: open nowhere.pem"},
@@ -110,4 +121,61 @@ func TestMigrateOnlineUsage(t *testing.T) {
 		require.Equal(t, c.code, code, errs)
 		require.Contains(t, errs, c.want)
 	}
+}
+
+// A status is drawn in the place of the one before it.
+func TestWatchingInPlace(t *testing.T) {
+	var out strings.Builder
+	w := watching{out: &out, screen: &screen{w: &out}}
+	st := online.Status{Phase: state.Backfilling, Online: true, From: cq.KindFile, To: cq.KindRocks, Queues: cq.KindCombine, Reads: cq.KindFile, Fill: &online.Progress{Kind: cq.KindRocks, Done: 10, To: 100, SecondsLeft: -1}}
+	require.NoError(t, w.show(&st))
+	require.True(t, strings.HasPrefix(out.String(), "\r\x1b[J\x1b[?7lMigration: backfilling: rocks side at 10 of 100 bytes of the log\n"), "%q", out.String())
+	lines := strings.Count(out.String(), "\n")
+	out.Reset()
+	require.NoError(t, w.show(&st))
+	require.Empty(t, out.String(), "nothing has changed")
+	st.Fill.Done, st.Fill.BytesPerSecond, st.Fill.SecondsLeft = 60, 20, 2
+	st.Topics = []online.Topic{{Topic: "T", Queues: 2, Units: 1000, Filled: 999, UnitsPerSecond: 5, SecondsLeft: 1}}
+	require.NoError(t, w.show(&st))
+	require.True(t, strings.HasPrefix(out.String(), fmt.Sprintf("\x1b[%dA\r\x1b[J", lines)), "%q", out.String())
+	require.Contains(t, out.String(), "60 of 100 bytes of the log, 20 bytes/s, 2s left\n")
+	require.Regexp(t, `T +2 +1,000 +99.9% +5 +1s +0 of 2`, out.String())
+	require.True(t, strings.HasSuffix(out.String(), "\x1b[?7h"))
+}
+
+// The state of a stopped store's migration tells how far a backfill is that is under way, or was when it was killed.
+func TestMigrateStatusOfABackfill(t *testing.T) {
+	root := t.TempDir()
+	dir := store.NewLayout(root).StateDir()
+	require.NoError(t, os.Mkdir(store.NewLayout(root).CommitLogDir(), 0o755))
+	begun := time.Now().Add(-20 * time.Second).Truncate(time.Millisecond)
+	st := migrate.State{Version: 1, From: cq.KindFile, To: cq.KindRocks, BackfillFrom: 1000, BackfillEnd: 11000, BackfilledTo: -1}
+	require.NoError(t, st.Apply(migrate.EventPlan, "me", "", begun))
+	require.NoError(t, st.Apply(migrate.EventBackfillStart, "me", "", begun))
+	require.NoError(t, st.Save(dir))
+	look := func(after time.Duration) *backfillStatus {
+		t.Helper()
+		noted := begun.Add(10 * time.Second)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, migrate.StateFileName), noted, noted))
+		s, err := offlineStatus(dir, noted.Add(after))
+		require.NoError(t, err)
+		return s.Backfill
+	}
+	require.Equal(t, &backfillStatus{Of: 10000, SecondsLeft: -1}, look(0))
+	st.BackfilledTo = 5000
+	require.NoError(t, st.Save(dir))
+	require.Equal(t, &backfillStatus{Done: 4000, Of: 10000, BytesPerSecond: 400, SecondsLeft: 12, NotedSeconds: 3}, look(3*time.Second))
+	code, out, errs := runApp(t, "migrate", "status", "--store", root)
+	require.Zero(t, code, errs)
+	require.Regexp(t, `backfill +3.9 KiB of 9.8 KiB of the log \(40.0%\), 400 B/s, about`, out)
+	require.NoError(t, st.Apply(migrate.EventBackfillEnd, "me", "", begun))
+	require.NoError(t, st.Save(dir))
+	require.Nil(t, look(0))
+	code, out, errs = runApp(t, "migrate", "status", "--store", root, "--watch", "--json")
+	require.Zero(t, code, errs)
+	var got migrate.State
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Equal(t, migrate.PhaseVerifying, got.Phase)
+	code, _, errs = runApp(t, "migrate", "status", "--store", root, "--watch", "--every", "1ns")
+	require.Equal(t, 2, code, errs)
 }

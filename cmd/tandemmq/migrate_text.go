@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -155,7 +157,51 @@ func printCutover(w io.Writer, what string, r *migrate.CutoverResult, root strin
 	}
 }
 
-func printStatus(w io.Writer, st *migrate.State, root string) {
+// stoppedStatus is the state of a migration, and how far a backfill is.
+type stoppedStatus struct {
+	*migrate.State
+	Backfill *backfillStatus `json:"backfill,omitempty"`
+}
+
+// backfillStatus is how far one is, by what it last noted.
+type backfillStatus struct {
+	Done           int64 `json:"done"` // bytes of the log
+	Of             int64 `json:"of"`
+	BytesPerSecond int64 `json:"bytesPerSecond"`
+	SecondsLeft    int64 `json:"secondsLeft"`     // -1 while that cannot be told
+	NotedSeconds   int64 `json:"notedSecondsAgo"` // a backfill that goes on notes something every few seconds
+}
+
+// offlineStatus reads the state.
+func offlineStatus(dir string, now time.Time) (*stoppedStatus, error) {
+	st, err := migrate.LoadState(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &stoppedStatus{State: st}
+	if st.Online != nil || st.Phase != migrate.PhaseBackfilling && st.Phase != migrate.PhaseRollingBack || st.BackfillEnd <= st.BackfillFrom {
+		return s, nil
+	}
+	file, err := os.Stat(filepath.Join(dir, migrate.StateFileName))
+	if err != nil {
+		return nil, err
+	}
+	b := &backfillStatus{Done: max(st.BackfilledTo-st.BackfillFrom, 0), Of: st.BackfillEnd - st.BackfillFrom, SecondsLeft: -1, NotedSeconds: int64(max(now.Sub(file.ModTime()), 0).Seconds())}
+	b.Done = min(b.Done, b.Of)
+	for _, h := range st.History { // the last one counts
+		if d := file.ModTime().Sub(h.Time).Seconds(); (h.Event == migrate.EventBackfillStart || h.Event == migrate.EventRollbackStart) && d > 0.05 && b.Done > 0 {
+			b.BytesPerSecond = int64(float64(b.Done) / d)
+		}
+	}
+	if b.BytesPerSecond > 0 {
+		b.SecondsLeft = max((b.Of-b.Done)/b.BytesPerSecond-b.NotedSeconds, 0)
+	}
+	s.Backfill = b
+	return s, nil
+}
+
+func printStatus(w io.Writer, s *stoppedStatus, root string, history bool) {
+	st := s.State
 	fmt.Fprintf(w, "Migration of %s: %s\n", root, st.Phase)
 	if st.Phase == migrate.PhaseAbsent {
 		return
@@ -167,9 +213,18 @@ func printStatus(w io.Writer, st *migrate.State, root string) {
 	if st.BackfilledTo >= 0 {
 		rows = append(rows, [2]string{"backfilled to", fmt.Sprintf("log offset %d", st.BackfilledTo)})
 	}
+	if b := s.Backfill; b != nil {
+		text := fmt.Sprintf("%s of %s of the log (%.1f%%)", byteSize(b.Done), byteSize(b.Of), 100*float64(b.Done)/float64(b.Of))
+		if b.BytesPerSecond > 0 {
+			text += fmt.Sprintf(", %s/s, about %v left", byteSize(b.BytesPerSecond), time.Duration(b.SecondsLeft)*time.Second)
+		}
+		rows = append(rows, [2]string{"backfill", fmt.Sprintf("%s; noted %v ago", text, time.Duration(b.NotedSeconds)*time.Second)})
+	}
 	if v := st.Verified; v != nil {
 		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s queues, %s units, log %d to %d, at %s", thousands(int64(v.Queues)), thousands(v.Units), v.LogMin, v.LogEnd, v.Time.Format(time.RFC3339))})
 	}
 	table(w, rows...)
-	printHistory(w, st.History)
+	if history {
+		printHistory(w, st.History)
+	}
 }

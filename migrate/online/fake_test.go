@@ -32,6 +32,8 @@ type fake struct {
 	begins   []int64 // from where the last comparison began, by queue
 	single   bool
 	shadow   store.ShadowReads
+	topics   []store.TopicUnits
+	looks    int
 	block    chan struct{} // a comparison waits for it
 }
 
@@ -130,7 +132,9 @@ func (f *fake) VerifySides(ctx context.Context, o store.VerifySidesOptions, each
 func (f *fake) Watermarks() store.Watermarks {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return store.Watermarks{Appended: f.appended, Views: map[string]store.ViewMark{"file queues": {Dispatched: f.appended}}}
+	return store.Watermarks{Appended: f.appended, Views: map[string]store.ViewMark{
+		"file queues": {Dispatched: f.appended}, "rocks queues": {Dispatched: f.appended, BehindBytes: 7, BehindMs: 70},
+	}}
 }
 
 func (f *fake) Queues() ([]cq.Key, error) {
@@ -147,6 +151,16 @@ func (f *fake) ShadowReads() store.ShadowReads {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.shadow
+}
+
+func (f *fake) TopicUnits(context.Context) ([]store.TopicUnits, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	if f.single {
+		return nil, store.ErrNotCombined
+	}
+	return slices.Clone(f.topics), nil
 }
 
 func (f *fake) OpenedUnclean() bool { return f.unclean }

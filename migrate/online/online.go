@@ -29,6 +29,7 @@ type Store interface {
 	Bounds(k cq.Key) (cq.Bounds, bool, error)
 	OpenedUnclean() bool
 	ShadowReads() store.ShadowReads
+	TopicUnits(ctx context.Context) ([]store.TopicUnits, error)
 }
 
 var _ Store = (*store.Store)(nil)
@@ -92,13 +93,18 @@ type Migration struct {
 	shadow    int64                        // differences found by shadow reads that count no more: the state was told, or everything was compared since. The same
 	judged    int64                        // of these, those that the log has decided. The same
 
+	topics topicsSeen
+
 	mu struct {
 		sync.Mutex
 		st       *state.State
 		why      string             // what the migration waits for, or why it does not go on
 		done, of int                // queues, of a verification under way
+		units    int64              // the same
+		begun    time.Time          // when it was
 		cancel   context.CancelFunc // of it
 		rate     rate
+		compared map[string]compared // topics, by the verification that counts or is under way
 	}
 }
 
@@ -146,6 +152,12 @@ func (m *Migration) adopt() error {
 		why = "the log ends before what was verified"
 	default:
 		m.certified = certified
+		m.mu.compared = make(map[string]compared)
+		for k := range certified {
+			c := m.mu.compared[k.Topic]
+			c.same++
+			m.mu.compared[k.Topic] = c
+		}
 		return nil
 	}
 	if st.Phase != state.Verified {
@@ -185,6 +197,9 @@ func (m *Migration) advance(event state.Event, actor, note string, change func(s
 		return err
 	}
 	m.mu.st, m.mu.why = next, ""
+	if event == state.Plan {
+		m.mu.compared = nil
+	}
 	m.o.Logger.Info("migration", slog.String("event", string(event)), slog.String("was", string(was)), slog.String("is", string(next.Phase)),
 		slog.String("from", string(next.From)), slog.String("to", string(next.To)), slog.String("actor", actor), slog.String("note", note))
 	return nil

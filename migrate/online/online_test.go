@@ -195,7 +195,7 @@ func TestShadowReads(t *testing.T) {
 		m := openFake(t, f, t.TempDir(), nil)
 		find(f, 0)
 		require.NoError(t, m.Begin(t.Context(), "me", BeginOptions{}))
-		require.Eventually(t, func() bool { return m.Status().VerifyingOf == 2 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Status().Verifying != nil }, 10*time.Second, time.Millisecond)
 		find(f, 0)
 		close(f.block)
 		awaitPhase(t, m, state.Diverged)
@@ -349,7 +349,7 @@ func TestRollbackEndsAVerification(t *testing.T) {
 	f.block = make(chan struct{})
 	m := openFake(t, f, t.TempDir(), nil)
 	require.NoError(t, m.Begin(t.Context(), "me", BeginOptions{}))
-	require.Eventually(t, func() bool { return m.Status().VerifyingOf == 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Status().Verifying != nil }, 10*time.Second, time.Millisecond)
 	require.NoError(t, m.Rollback(t.Context(), "me"))
 	require.Equal(t, state.RolledBack, m.Status().Phase)
 }

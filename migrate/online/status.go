@@ -27,14 +27,19 @@ type Status struct {
 	RestartNeeded bool `json:"restartNeeded,omitempty"`
 
 	Fill *Progress `json:"fill,omitempty"` // while a side is filled from the log
-	// VerifyingQueues of VerifyingOf are compared, while that goes on.
-	VerifyingQueues int `json:"verifyingQueues,omitempty"`
-	VerifyingOf     int `json:"verifyingOf,omitempty"`
+	// Verifying is there while the sides are compared.
+	Verifying *Verifying `json:"verifying,omitempty"`
+	// Lag is how far each side is behind the log, of a broker that keeps both.
+	Lag map[cq.Kind]Lag `json:"lag,omitempty"`
 	// Diverged are queues that are built again on a side; Differ are those that stay as they are.
 	Diverged map[cq.Kind]int `json:"diverged,omitempty"`
 	Differ   map[cq.Kind]int `json:"differ,omitempty"`
 	// Shadow tells of reads that were compared with what the other side has, since the broker was started.
 	Shadow *store.ShadowReads `json:"shadow,omitempty"`
+
+	// Topics are those that lack most, where somebody has asked for them, and MoreTopics how many there are beside.
+	Topics     []Topic `json:"topics,omitempty"`
+	MoreTopics int     `json:"moreTopics,omitempty"`
 
 	Verified    *state.Coverage      `json:"verified,omitempty"`
 	Differences []string             `json:"differences,omitempty"`
@@ -52,6 +57,23 @@ type Progress struct {
 	BytesPerSecond int64   `json:"bytesPerSecond"`
 	// SecondsLeft is -1 while that cannot be told.
 	SecondsLeft int64 `json:"secondsLeft"`
+}
+
+// Verifying is how far a comparison of the sides is.
+type Verifying struct {
+	Queues         int   `json:"queues"`
+	Of             int   `json:"of"`
+	Units          int64 `json:"units"`
+	UnitsPerSecond int64 `json:"unitsPerSecond"`
+	// SecondsLeft is -1 while that cannot be told. It takes queues to be of about the same length.
+	SecondsLeft int64 `json:"secondsLeft"`
+}
+
+// Lag is how far a side is behind the log: in bytes of it, and in milliseconds since the first message was stored that is not there. Failure says why it does not come closer.
+type Lag struct {
+	Bytes   int64  `json:"bytes"`
+	Ms      int64  `json:"ms"`
+	Failure string `json:"failure,omitempty"`
 }
 
 // rate tells how fast something goes, over the last while.
@@ -91,7 +113,7 @@ func (m *Migration) Status() Status {
 	st := copyState(m.mu.st)
 	s := Status{
 		Phase: st.Phase, From: st.From, To: st.To, Online: st.Online != nil, Queues: m.o.Kind, Reads: m.o.Kind, Authority: m.o.Kind,
-		Waits: m.mu.why, VerifyingQueues: m.mu.done, VerifyingOf: m.mu.of, Kept: st.Kept, Retired: st.Retired, History: st.History,
+		Waits: m.mu.why, Verifying: m.verifyingLocked(), Kept: st.Kept, Retired: st.Retired, History: st.History,
 	}
 	m.mu.Unlock()
 	if st.Online != nil {
@@ -103,6 +125,12 @@ func (m *Migration) Status() Status {
 	}
 	if r, err := m.s.SideRoles(); err == nil {
 		s.Reads, s.Authority = r.Preferred, r.Authority
+	}
+	marks := m.s.Watermarks().Views
+	s.Lag = make(map[cq.Kind]Lag)
+	for _, kind := range []cq.Kind{cq.KindFile, cq.KindRocks} {
+		v := marks[string(kind)+" queues"]
+		s.Lag[kind] = Lag{Bytes: v.BehindBytes, Ms: v.BehindMs, Failure: v.Failure}
 	}
 	if shadow := m.s.ShadowReads(); shadow.Reads+shadow.Busy+shadow.Passed > 0 {
 		s.Shadow = &shadow
@@ -119,6 +147,18 @@ func (m *Migration) Status() Status {
 		}
 	}
 	return s
+}
+
+func (m *Migration) verifyingLocked() *Verifying {
+	if m.mu.of == 0 {
+		return nil
+	}
+	v := &Verifying{Queues: m.mu.done, Of: m.mu.of, Units: m.mu.units, SecondsLeft: -1}
+	if d := m.now().Sub(m.mu.begun).Seconds(); d > 0.05 && v.Queues > 0 {
+		v.UnitsPerSecond = int64(float64(v.Units) / d)
+		v.SecondsLeft = int64(d / float64(v.Queues) * float64(max(v.Of-v.Queues, 0)))
+	}
+	return v
 }
 
 func (m *Migration) fillProgress(side *store.SideState) *Progress {

@@ -65,7 +65,8 @@ func (m *Migration) compare(ctx context.Context, step string, since map[cq.Key]m
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m.mu.Lock()
-	m.mu.done, m.mu.of, m.mu.cancel = 0, len(keys), cancel
+	m.mu.done, m.mu.of, m.mu.units, m.mu.begun, m.mu.cancel = 0, len(keys), 0, m.now(), cancel
+	m.mu.compared = make(map[string]compared)
 	m.mu.Unlock()
 	if m.urgent.Load() > 0 { // it has not seen cancel
 		cancel()
@@ -136,6 +137,14 @@ func (c *comparison) take(v *store.SideVerdict) error {
 	}
 	c.m.mu.Lock()
 	c.m.mu.done++
+	c.m.mu.units += v.Units
+	topic := c.m.mu.compared[v.Key.Topic]
+	if v.OK() {
+		topic.same++
+	} else {
+		topic.different++
+	}
+	c.m.mu.compared[v.Key.Topic] = topic
 	c.m.mu.Unlock()
 	if !v.OK() {
 		c.differs.Queues++

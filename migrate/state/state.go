@@ -36,6 +36,9 @@ type State struct {
 	TargetCreated bool `json:"targetCreated,omitempty"`
 	// BackfilledTo: every record that ends at or below it has its units durably in the target. -1 before the first ones.
 	BackfilledTo int64 `json:"backfilledTo"`
+	// BackfillFrom and BackfillEnd are where the log's records begin and end that the backfill of a stopped store under way reads; BackfilledTo moves between them.
+	BackfillFrom int64 `json:"backfillFrom,omitempty"`
+	BackfillEnd  int64 `json:"backfillEnd,omitempty"`
 	// Missing is what the backfill was told about queues that the source lacks.
 	Missing MissingQueues `json:"missingQueues,omitempty"`
 	// BuiltQueues lists queues that the source lacks and that were built from the log alone.
