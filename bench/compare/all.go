@@ -9,5 +9,12 @@ func All() []Scenario {
 		LatencyScenarios(),
 		ReadScenarios(),
 		OpenScenarios(),
+		LayoutScenarios(),
+		WriteModeScenarios(),
+		ReadModeScenarios(),
+		WalkScenarios(),
+		TagFilterScenarios(),
+		IndexKindScenarios(),
+		StageScenarios(),
 	)
 }

@@ -51,6 +51,8 @@ type Scenario struct {
 	// names begin with its Prefix (all of them, if that is empty).
 	Shared, Prefix string
 	ManyFiles      bool // its directories are removed when all is measured: a filesystem makes files slowly for a while after many were removed
+	// Unfit tells why it cannot be run on this machine; nil, or "": it can.
+	Unfit func() string
 	// Run does it once: the timed part, then the checks. Figures go into r.
 	Run func(ctx context.Context, r *Run) error
 }

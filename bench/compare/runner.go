@@ -286,6 +286,11 @@ func (s *Scenario) disk() int64 {
 
 // unfit returns why a scenario cannot be run here; "": it can.
 func (x *Runner) unfit(s *Scenario, dir string) string {
+	if s.Unfit != nil {
+		if why := s.Unfit(); why != "" {
+			return fmt.Sprintf("%s: %s", s.Name, why)
+		}
+	}
 	free, err := freeBytes(dir)
 	if err != nil {
 		return fmt.Sprintf("%s: %v", s.Name, err)
