@@ -91,6 +91,7 @@ const (
 	CheckRocksPlace       CheckCode = "rocks-place"        // remnants of a RocksDB database, or one in both places
 	CheckIndexFile        CheckCode = "index-file"         // an index file that contradicts itself, or has a wrong length
 	CheckIndexEntry       CheckCode = "index-entry"        // an index entry that leads to no record with such a key
+	CheckIndexSlot        CheckCode = "index-slot"         // entries of an index file that the chain of their slot does not lead to
 	CheckIndexMissing     CheckCode = "index-missing"      // records with keys, or keys of a record, that the index has no entry of
 	CheckIndexOutside     CheckCode = "index-outside"      // an index entry that leads past the end of the log
 	CheckAbortMark        CheckCode = "abort-mark"         // recovery has not run
@@ -155,6 +156,8 @@ func (f *CheckFinding) String() string {
 	}
 	b.WriteString(f.Text)
 	switch {
+	case f.Row != "" && f.FileOffset >= 0:
+		fmt.Fprintf(&b, " [%s+%d, %s]", f.File, f.FileOffset, f.Row)
 	case f.Row != "":
 		fmt.Fprintf(&b, " [%s, %s]", f.File, f.Row)
 	case f.FileOffset >= 0:

@@ -44,6 +44,8 @@ func TestCheckFindingString(t *testing.T) {
 	f := queueFinding(CheckHole, "file", cq.Key{Topic: "t", QueueID: 2}, 5)
 	f.Invariant, f.File, f.FileOffset, f.Text = InvariantUnits, "/s/q", 100, "slot 5 holds no unit"
 	require.Equal(t, "error FRI-1 hole: queue t/2: slot 5 holds no unit [/s/q+100]", f.String())
+	f.Row = "unit t/2 slot 5"
+	require.Equal(t, "error FRI-1 hole: queue t/2: slot 5 holds no unit [/s/q+100, unit t/2 slot 5]", f.String())
 	f.Row, f.FileOffset = "unit t/2 slot 5", -1
 	require.Equal(t, "error FRI-1 hole: queue t/2: slot 5 holds no unit [/s/q, unit t/2 slot 5]", f.String())
 	require.Equal(t, "notice abort-mark: left [abort]", placeFinding(CheckNotice, CheckAbortMark, checkSideState, "abort", "left").String())

@@ -58,6 +58,15 @@ func (c *checker) checkIndex() error {
 	}
 	for _, fault := range x.Verify() {
 		c.indexFault(fault)
+		var file *index.FileError
+		if !errors.As(fault, &file) {
+			continue
+		}
+		u, err := x.Unreached(file.Path)
+		if err != nil {
+			return errors.Join(err, x.Close())
+		}
+		c.unreached(&u)
 	}
 	if !c.o.Deep { // it holds each record against its entries
 		hole, err := findIndexHole(c.log, -1, c.end, x.Files(), message.DefaultDelayLevels())
@@ -88,6 +97,18 @@ func (c *checker) indexFault(err error) {
 	if errors.As(err, &file) {
 		f.File, f.Text = file.Path, file.Err.Error()
 	}
+	c.found.add(f)
+}
+
+// unreached tells how many entries of an index file no query finds.
+func (c *checker) unreached(u *index.Unreached) {
+	if u.Entries == 0 {
+		return
+	}
+	f := placeFinding(c.suspended(), CheckIndexSlot, checkSideIndex, u.Path, "%d entries are not in the chain of the slot of their hash, so no query finds them; %d are in the chains of other slots. The first is entry %d (hash %d, phyOffset %d), of slot %d",
+		u.Entries, u.Foreign, u.First.Index, u.First.Hash, u.First.PhyOffset, u.Slot)
+	f.PhyOffset, f.FileOffset = u.First.PhyOffset, u.SlotAt
+	f.Got, f.Want = fmt.Sprintf("%d entries out of place", u.Entries), "each entry in the chain of its slot"
 	c.found.add(f)
 }
 

@@ -178,9 +178,17 @@ func (c *checker) badQueue(q *checkedQueue, side int, err error) *CheckFinding {
 	var ce *cq.CorruptError
 	if errors.As(err, &ce) {
 		f.File, f.FileOffset, f.Row, f.Got, f.Want = ce.File, ce.Offset, ce.Row, ce.Got, ce.Want
-		f.Text = fmt.Sprintf("got %s, want %s", ce.Got, ce.Want)
+		f.Text = whatCorrupt(ce)
 	}
 	return f
+}
+
+// whatCorrupt says what is wrong, without the place: what was found, or what RocksDB says of a file of its own.
+func whatCorrupt(ce *cq.CorruptError) string {
+	if ce.Got == "" && ce.Want == "" && ce.Err != nil {
+		return ce.Err.Error()
+	}
+	return fmt.Sprintf("got %s, want %s", ce.Got, ce.Want)
 }
 
 // unitFinding is about the unit in a slot.
@@ -368,7 +376,11 @@ func (w *queueReader) hole(q *checkedQueue, s int, at int64, err error) *CheckFi
 		var ce *cq.CorruptError
 		if errors.As(err, &ce) {
 			f.Got, f.Want = ce.Got, ce.Want
-			f.Text = fmt.Sprintf("slot %d: got %s, want %s", at, ce.Got, ce.Want)
+			f.Text = fmt.Sprintf("slot %d: %s", at, whatCorrupt(ce))
+			if ce.Got == "" && ce.Row == "" { // a file of RocksDB
+				f.Got, f.Want = "damage of a file", "a unit"
+				f.File, f.FileOffset = ce.File, ce.Offset
+			}
 		}
 	}
 	return f

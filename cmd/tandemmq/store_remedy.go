@@ -99,7 +99,7 @@ func (w *wrongs) add(rep *store.CheckReport, f *store.CheckFinding) {
 		}
 	case store.CheckLogDamage, store.CheckPropertyCRC, store.CheckTornTail:
 		w.log = true
-	case store.CheckIndexFile, store.CheckIndexEntry, store.CheckIndexMissing, store.CheckIndexOutside:
+	case store.CheckIndexFile, store.CheckIndexEntry, store.CheckIndexSlot, store.CheckIndexMissing, store.CheckIndexOutside:
 		w.index = true
 	case store.CheckDuplicateSlot:
 		w.twice = true

@@ -179,7 +179,13 @@ func (s *Store) wrap(err error) error {
 		if s.options.OnDamage != nil && s.opened.Load() && s.damaged.CompareAndSwap(false, true) {
 			s.options.OnDamage(err)
 		}
-		return &cq.CorruptError{File: s.dir, Offset: -1, Err: err}
+		damage := &cq.CorruptError{File: s.dir, Offset: -1, Err: err}
+		if e, ok := errors.AsType[*rocks.Error](err); ok {
+			if file, offset := e.Place(); file != "" {
+				damage.File, damage.Offset = file, offset
+			}
+		}
+		return damage
 	}
 	return err
 }

@@ -3,6 +3,7 @@
 package rocks
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -108,7 +109,8 @@ func (x *Index) wrap(err error) error {
 	if e, ok := errors.AsType[*rocks.Error](err); ok {
 		switch {
 		case e.Corruption():
-			return &index.FileError{Path: x.dir, Err: err}
+			path, _ := e.Place()
+			return &index.FileError{Path: cmp.Or(path, x.dir), Err: err}
 		case e.NoSpace():
 			return fmt.Errorf("%w (%w)", err, syscall.ENOSPC)
 		}
