@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tandemq/tandemmq/internal/latency"
 )
 
 // brake bounds what it costs those who put that a side of the consume queues is filled from the log, or the sides are compared: bytes of the log read in a second, and, while puts take
@@ -16,6 +18,7 @@ type brake struct {
 	users atomic.Int64 // who wants puts to be timed
 	puts  atomic.Int64 // in this window
 	slow  atomic.Int64 // of these, over the budget
+	took  latency.Histogram
 
 	window struct {
 		sync.Mutex
@@ -49,8 +52,10 @@ func (b *brake) end(begin time.Time) {
 	if begin.IsZero() {
 		return
 	}
+	took := time.Since(begin)
 	b.puts.Add(1)
-	if budget := b.budget.Load(); budget > 0 && time.Since(begin) > time.Duration(budget) {
+	b.took.Record(took)
+	if budget := b.budget.Load(); budget > 0 && took > time.Duration(budget) {
 		b.slow.Add(1)
 	}
 }
@@ -107,6 +112,18 @@ func (p *braking) pause(ctx context.Context, bytes int64) error {
 		p.begin = time.Now()
 	}
 	return ctx.Err()
+}
+
+// TimePuts has puts timed until stop is called. take returns how long those took that have ended since it was last called.
+func (s *Store) TimePuts() (take func() latency.Counts, stop func()) {
+	release := s.brake.use()
+	before := s.brake.took.Counts()
+	return func() latency.Counts {
+		now := s.brake.took.Counts()
+		since := now.Sub(before)
+		before = now
+		return since
+	}, release
 }
 
 // SetBackfillPace bounds what it costs those who put that a side of a combined store is filled from the log (options backfillBytesPerSec and backfillPutLatency of a running store): bytes of the log

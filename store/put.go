@@ -123,14 +123,19 @@ func (s *Store) PutBatchFunc(ctx context.Context, m *message.Message, done func(
 }
 
 func (s *Store) putFunc(ctx context.Context, m *message.Message, check func(*putter) error, done func(PutResult, error)) {
+	begin := s.brake.begin()
 	p := s.putters.Get().(*putter)
 	r, waits, err := p.append(ctx, m, check)
 	if !waits {
 		p.release()
+		s.brake.end(begin)
 		done(r, err)
 		return
 	}
-	s.log.AwaitFlushFunc(&p.res, func(err error) { done(r.flushed(err)) })
+	s.log.AwaitFlushFunc(&p.res, func(err error) {
+		s.brake.end(begin)
+		done(r.flushed(err))
+	})
 	p.release()
 }
 

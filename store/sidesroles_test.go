@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/message"
 )
 
 // Retention goes on while a side is filled: what expires is not filled, and a queue of which the log has nothing left goes on where it ended.
@@ -334,6 +335,39 @@ func TestBrake(t *testing.T) {
 	require.False(t, look(), "no bound")
 	release()
 	require.True(t, b.begin().IsZero())
+}
+
+// Whoever wants it is told how long puts took, whichever way they were put, and of each once.
+func TestTimePuts(t *testing.T) {
+	for _, flush := range []FlushDiskType{AsyncFlush, SyncFlush} {
+		o := putOptions()
+		o.FlushDiskType = flush
+		s := overFiles(t, o)
+		puts := func() {
+			_, err := s.Put(t.Context(), newMessage("T"))
+			require.NoError(t, err)
+			for _, put := range []func(context.Context, *message.Message, func(PutResult, error)){s.PutFunc, s.PutBatchFunc} {
+				done := make(chan error)
+				m := newMessage("T")
+				m.Body = batchBody(t, 3)
+				go put(t.Context(), m, func(_ PutResult, err error) { done <- err })
+				require.NoError(t, <-done)
+			}
+		}
+		puts()
+		take, stop := s.TimePuts()
+		other, stopOther := s.TimePuts()
+		require.Zero(t, take().Total(), "before anybody wanted to know")
+		puts()
+		require.EqualValues(t, 3, take().Total())
+		require.Zero(t, take().Total())
+		stop()
+		puts()
+		require.EqualValues(t, 6, other().Total())
+		stopOther()
+		puts()
+		require.Zero(t, other().Total(), "nobody wants to know any more")
+	}
 }
 
 // What is read too fast is paid for later, and a wait ends with its context.

@@ -23,6 +23,6 @@
 //
 // # Goroutines
 //
-// Open starts one, which goes on with whatever is due, and which Close joins. The steps may be called from any goroutine; they take turns with one another, and a verification under way gives way
+// Open starts one, which goes on with whatever is due, and one that takes down how it goes (state.Samples), both of which Close joins. The steps may be called from any goroutine; they take turns with one another, and a verification under way gives way
 // to Rollback. Lock order: Migration.step, then Migration.mu, under which nothing is waited for but the state's file.
 package online

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/latency"
 	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/migrate/state"
 	"github.com/tandemq/tandemmq/store"
@@ -45,6 +46,12 @@ type Options struct {
 	CQFileBytes int64
 	// FreeBytes tells how much room the disk has; nil: nobody asks.
 	FreeBytes func() (int64, error)
+	// TimePuts has puts timed until stop is called, see store.Store.TimePuts; nil: they are not.
+	TimePuts func() (take func() latency.Counts, stop func())
+	// QueueDisk tells what the queues of each kind take on the disk, see store.Layout.QueueDisk; nil: nobody asks.
+	QueueDisk func(ctx context.Context) (map[cq.Kind]int64, error)
+	// SampleEvery is for how long puts are timed before a sample of how the migration goes is taken down. Default 1 s.
+	SampleEvery time.Duration
 	// Actor is written into the audit trail for what happens by itself: user, host, process and version.
 	Actor string
 	// Samples is about how many records of each queue a verification decodes. Default 32.
@@ -116,6 +123,9 @@ func Open(s Store, o Options) (*Migration, error) {
 	if o.Tick <= 0 {
 		o.Tick = defaultTick
 	}
+	if o.SampleEvery <= 0 {
+		o.SampleEvery = defaultSampleEvery
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -131,6 +141,7 @@ func Open(s Store, o Options) (*Migration, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
 	m.running.Go(func() { m.run(ctx) })
+	m.running.Go(func() { m.sample(ctx) })
 	return m, nil
 }
 
