@@ -16,5 +16,8 @@ func All() []Scenario {
 		TagFilterScenarios(),
 		IndexKindScenarios(),
 		StageScenarios(),
+		QueueScenarios(),
+		MixedScenarios(),
+		MigrateScenarios(),
 	)
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -38,20 +38,12 @@ func OwnProcess(program string, words ...string) func(ctx context.Context, s *Sc
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = 5 * time.Second
-		var out, errs strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		if err := cmd.Start(); err != nil {
+		out, anon, err := process.Watched(cmd)
+		if err != nil {
 			return err
 		}
-		peak := process.Of(cmd.Process.Pid).WatchAnon()
-		err = cmd.Wait()
-		anon := peak()
-		if err != nil {
-			text := strings.TrimSpace(errs.String())
-			return fmt.Errorf("%s: %w: %s", filepath.Base(program), err, text[max(0, len(text)-2000):])
-		}
 		var did Repetition
-		if err := json.Unmarshal([]byte(out.String()), &did); err != nil {
+		if err := json.Unmarshal(out, &did); err != nil {
 			return fmt.Errorf("%s printed no result: %w", filepath.Base(program), err)
 		}
 		if did.Figures == nil {
@@ -79,8 +71,11 @@ func Obey(ctx context.Context, w io.Writer, scenarios []Scenario, peer func(cont
 		return fmt.Errorf("no scenario %q", o.Scenario)
 	}
 	r := &Run{Engine: o.Engine, Profile: o.Profile, Dir: o.Dir, Cache: o.Cache, Figures: report.Figures{}, Latencies: map[string]calibrate.Summary{}}
+	var err error
+	if r.Program, err = os.Executable(); err != nil {
+		return err
+	}
 	if IsJava(o.Engine) {
-		var err error
 		if r.Peer, err = peer(ctx); err != nil {
 			return err
 		}

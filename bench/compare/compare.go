@@ -63,6 +63,7 @@ type Run struct {
 	Profile Profile
 	Dir     string // fresh and empty; removed afterwards
 	Cache   string // inputs made once, below names of their own (see Input)
+	Program string // tandemmq itself, for what is measured as its commands do it; "" in tests of this package
 	Peer    Peer   // for the engines of RocketMQ; nil where it was not asked for
 
 	Figures   report.Figures               // set by Run: what was measured; the unit is the end of the name

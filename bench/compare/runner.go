@@ -115,6 +115,9 @@ func (x *Runner) leave(rep *Report, why string) {
 	}
 }
 
+// StoreEngines are the engines of scenarios that compare stores.
+func StoreEngines() []string { return slices.Clone(storeEngines) }
+
 var storeEngines = []string{File, Rocks, Combine, Java, JavaRocks}
 
 // IsJava tells whether an engine is RocketMQ's store.

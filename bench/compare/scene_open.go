@@ -51,7 +51,7 @@ func (r *Run) open(ctx context.Context, logAlone bool, prepare func(root string)
 	if IsJava(r.Engine) {
 		return r.peer(ctx, w)
 	}
-	opened, ready, err := load.Open(ctx, w.Root, load.Options(load.Engine(r.Engine)), func(s *store.Store) error {
+	opened, ready, err := load.Open(ctx, w.Root, r.options(), func(s *store.Store) error {
 		return errors.Join(r.check(s, w.Queues, w.Messages, w.Body), awaitSides(ctx, s, r.Engine))
 	})
 	r.Figures["openMillis"], r.Figures["readyMillis"] = millis(opened), millis(ready)
@@ -94,7 +94,7 @@ func runCatchUp(ctx context.Context, r *Run) error {
 	if err := r.input(ctx, w, true); err != nil {
 		return err
 	}
-	o := load.Options(load.Engine(r.Engine))
+	o := r.options()
 	took, err := load.CatchUp(ctx, w.Root, &o)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func runScan(ctx context.Context, r *Run) error {
 	if err := r.input(ctx, w, false); err != nil {
 		return err
 	}
-	o := load.Options(load.Engine(r.Engine))
+	o := r.options()
 	took, bytes, err := load.Scan(ctx, w.Root, &o)
 	if err != nil {
 		return err

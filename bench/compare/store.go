@@ -27,17 +27,32 @@ func Budget() map[string]string {
 // queues is how many a store has where their number is not the matter.
 const queues = 8
 
+// Tiny is the profile of tests: what matters is that everything is done, and not for how long.
+const Tiny Profile = "tiny"
+
 // size is one number for the quick profile and one for the full one.
-func size[T any](p Profile, quick, full T) T {
-	if p == Full {
+func size[T ~int | ~int64](p Profile, quick, full T) T {
+	switch p {
+	case Full:
 		return full
+	case Tiny:
+		return max(quick/100, 1)
 	}
 	return quick
 }
 
+// options are those of a store with queues as the engine of the run says.
+func (r *Run) options() store.Options {
+	o := load.Options(load.Engine(r.Engine))
+	if r.Profile == Tiny { // files of a gigabyte would be all that tests do
+		o.MappedFileSizeCommitLog, o.MaxHashSlotNum, o.MaxIndexNum = 8<<20, 1000, 100_000
+	}
+	return o
+}
+
 // store uses a store at root, with queues as the engine of the run says.
 func (r *Run) store(root string, sync bool, use func(*store.Store) error) error {
-	o := load.Options(load.Engine(r.Engine))
+	o := r.options()
 	if sync {
 		o.FlushDiskType = store.SyncFlush
 	}

@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 
@@ -11,13 +12,7 @@ import (
 
 // Spread returns the least, the median and the largest of a figure over the repetitions that did not fail.
 func (r *Row) Spread(figure string) (v [3]float64, ok bool) {
-	var values []float64
-	for _, one := range r.Repetitions {
-		if x, there := one.Figures[figure]; there && one.Failed == "" {
-			values = append(values, x)
-		}
-	}
-	return calibrate.Spread(values)
+	return calibrate.Spread(r.values(figure))
 }
 
 // Failed returns why the row failed; "": it did not.
@@ -101,9 +96,14 @@ func Unit(figure string) string {
 // Number writes a value in three digits or so, with a thousand's prefix.
 func Number(v float64, unit string) string {
 	prefix := ""
+	for _, larger := range []struct{ small, unit string }{{"ns", "us"}, {"us", "ms"}, {"ms", "s"}} {
+		if unit == larger.small && math.Abs(v) >= 1000 {
+			v, unit = v/1000, larger.unit
+		}
+	}
 	if strings.HasSuffix(unit, "/s") || unit == "" || unit == "B" {
 		for _, p := range []string{"k", "M", "G"} {
-			if v < 1000 && v > -1000 {
+			if math.Abs(v) < 1000 {
 				break
 			}
 			v, prefix = v/1000, p
@@ -128,8 +128,10 @@ func (r *Report) Text(w io.Writer) error {
 			continue
 		}
 		java, near := "", ""
-		if times, ok := r.Advantage(row, Java); ok && !IsJava(row.Engine) {
-			java = calibrate.Short(times) + " x"
+		for _, e := range []string{Java, JavaRocks} {
+			if times, ok := r.Advantage(row, e); ok && !IsJava(row.Engine) {
+				java = strings.TrimPrefix(java+", "+calibrate.Short(times)+" x", ", ")
+			}
 		}
 		if l, share, ok := r.Nearest(row); ok {
 			near = calibrate.Short(share) + " " + l.Name
@@ -137,7 +139,7 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Scenario, row.Engine, row.Headline, Number(v[1], unit), Number(v[0], unit), Number(v[2], unit), java, near)
 	}
 	_ = t.Flush()
-	b.WriteString("\nof java: how many times as good as RocketMQ's store. Of the nearest limit: what part of what the machine gives.\n")
+	b.WriteString("\nof java: how many times as good as RocketMQ's store, where it was run with RocksDB queues (java-rocks) as that, too. Of the nearest limit: what part of what the machine gives.\n")
 	for i := range r.Rows {
 		if why := r.Rows[i].Failed(); why != "" {
 			fmt.Fprintf(&b, "FAILED %s with %s: %s\n", r.Rows[i].Scenario, r.Rows[i].Engine, why)

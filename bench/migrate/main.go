@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -225,21 +224,7 @@ func (b *bench) once(store string, messages int64, queues int) (r result, err er
 
 // step runs one step of a migration, puts what it reports into out, and returns the largest RssAnon that was seen, in MiB.
 func (b *bench) step(out any, args ...string) (rssMiB float64, err error) {
-	cmd := exec.Command(b.bin, append(append([]string{"migrate"}, args...), "--json")...)
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		return 0, err
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	peak := process.Of(cmd.Process.Pid).WatchAnon()
-	text, err := io.ReadAll(pipe)
-	if werr := cmd.Wait(); err == nil {
-		err = werr
-	}
-	rssMiB = peak()
+	text, rssMiB, err := process.Watched(exec.Command(b.bin, append(append([]string{"migrate"}, args...), "--json")...))
 	if err != nil {
 		return rssMiB, err
 	}

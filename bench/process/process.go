@@ -3,10 +3,12 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -188,4 +190,21 @@ func DiskBytes(dir string) (n int64, err error) {
 		return nil
 	})
 	return n, err
+}
+
+// Watched runs a program and returns what it printed, and the largest AnonMiB that was seen of it; of a program that fails the error tells what it said.
+func Watched(cmd *exec.Cmd) (out []byte, anonMiB float64, err error) {
+	var said, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &errs
+	if err := cmd.Start(); err != nil {
+		return nil, 0, err
+	}
+	peak := Of(cmd.Process.Pid).WatchAnon()
+	err = cmd.Wait()
+	anonMiB = peak()
+	if err != nil {
+		text := strings.TrimSpace(errs.String())
+		err = fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, text[max(0, len(text)-2000):])
+	}
+	return said.Bytes(), anonMiB, err
 }

@@ -24,7 +24,7 @@ func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "bench", Usage: "measure what a store does on this machine",
 		Description: "Example:\n\n   tandemmq bench put --producers 1,8 --flush sync --duration 4s",
-		Subcommands: []*cli.Command{benchPutCommand(), benchCompareCommand(), benchScenarioCommand()},
+		Subcommands: []*cli.Command{benchPutCommand(), benchCompareCommand(), benchLimitsCommand(), benchDiffCommand(), benchScenarioCommand()},
 	}
 }
 

@@ -30,7 +30,7 @@ limit, and a line RATIO for each limit that this project has set itself.
 
 The quick profile takes five minutes at most; full hours, and 40 GB. Inputs are made once and kept in the directory.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "engines", Value: "file,rocks,combine,java", Usage: "`LIST` of engines: file, rocks, combine, java, java-rocks"},
+			&cli.StringFlag{Name: "engines", Value: "file,rocks,combine,java", Usage: "`LIST` of engines: file, rocks, combine, java (queues in files) and java-rocks (in RocksDB)"},
 			&cli.StringFlag{Name: "scenarios", Usage: "run those whose names match this `REGEXP`", DefaultText: "all"},
 			&cli.StringFlag{Name: "profile", Value: "quick", Usage: "`SIZE` of it all: quick or full"},
 			&cli.IntFlag{Name: "reps", Value: 3, Usage: "`N` repetitions; the quick profile makes fewer when its time is over"},
@@ -59,14 +59,11 @@ func benchScenarioCommand() *cli.Command {
 func benchPeer(ctx context.Context) (compare.Peer, error) { return compare.NewJava(ctx) }
 
 func runBenchCompare(c *cli.Context) error {
-	x := compare.Runner{Profile: compare.Profile(c.String("profile")), Reps: c.Int("reps"), Scenarios: compare.All(), Sync: syscall.Sync}
-	if x.Profile != compare.Quick && x.Profile != compare.Full {
-		return usageError("--profile %q: use quick or full", x.Profile)
+	profile, reps, err := profileAndReps(c)
+	if err != nil {
+		return err
 	}
-	if x.Reps < 1 || x.Reps > 1000 {
-		return usageError("--reps %d: want 1 to 1000", x.Reps)
-	}
-	var err error
+	x := compare.Runner{Profile: profile, Reps: reps, Scenarios: compare.All(), Sync: syscall.Sync}
 	if x.Only, err = regexp.Compile(c.String("scenarios")); err != nil {
 		return usageError("--scenarios: %v", err)
 	}
@@ -74,7 +71,7 @@ func runBenchCompare(c *cli.Context) error {
 		return listScenarios(c, &x)
 	}
 	for _, e := range strings.Split(c.String("engines"), ",") {
-		if e = strings.TrimSpace(e); !slices.Contains([]string{compare.File, compare.Rocks, compare.Combine, compare.Java, compare.JavaRocks}, e) {
+		if e = strings.TrimSpace(e); !slices.Contains(compare.StoreEngines(), e) {
 			return usageError("--engines %q: use file, rocks, combine, java and java-rocks, with commas between", c.String("engines"))
 		}
 		if why := engineMissing(c.Context, e); why != "" {
@@ -104,13 +101,34 @@ func runBenchCompare(c *cli.Context) error {
 	for _, why := range x.Left {
 		fmt.Fprintf(c.App.ErrWriter, "left out: %s\n", why)
 	}
+	before, err := measureLimits(c.Context, p, "limits before", x.Dir, x.Profile, 1)
+	if err != nil {
+		return err
+	}
 	rep, err := x.Run(c.Context)
 	if err != nil {
 		return err
 	}
+	after, err := measureLimits(c.Context, p, "limits after", x.Dir, x.Profile, limitReps(x.Profile))
+	if err != nil {
+		return err
+	}
+	for i := range before {
+		before[i].Values = append(before[i].Values, after[i].Values...)
+	}
+	rep.Limits = before
 	p.Finish()
 	rep.Build, rep.Budget, rep.Machine = version(), compare.Budget(), calibrate.Machine(c.Context, x.Dir, "")
+	rep.Judge()
 	return errors.Join(showReport(c, rep), reportVerdict(rep, c.Bool("strict")))
+}
+
+// limitReps is how often limits are measured behind the scenarios.
+func limitReps(p compare.Profile) int {
+	if p == compare.Full {
+		return 4
+	}
+	return 1
 }
 
 // showReport writes the report where it was asked for.

@@ -1,0 +1,137 @@
+package compare
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/bench/report"
+)
+
+// rowOf has a row with these values of each figure.
+func rowOf(scenario, engine, headline string, figures map[string][]float64) Row {
+	row := Row{Scenario: scenario, Engine: engine, Headline: headline}
+	for i := range figures[headline] {
+		one := Repetition{Figures: report.Figures{}}
+		for name, values := range figures {
+			one.Figures[name] = values[i]
+		}
+		row.Repetitions = append(row.Repetitions, one)
+	}
+	return row
+}
+
+func TestDiff(t *testing.T) {
+	before := &Report{Version: 1, Limits: []Limit{{Name: LimitSync, Unit: "ns", Values: []float64{100, 101}}}, Rows: []Row{
+		rowOf("a", File, "putPerSecond", map[string][]float64{"putPerSecond": {100, 110, 120}, "putP99Micros": {5, 6, 7}, "diskMiB": {10, 10, 10}}),
+		rowOf("b", File, "readyMillis", map[string][]float64{"readyMillis": {100, 110, 120}}),
+		rowOf("gone", File, "readyMillis", map[string][]float64{"readyMillis": {1, 1}}),
+	}}
+	after := &Report{Version: 1, Limits: []Limit{{Name: LimitSync, Unit: "ns", Values: []float64{200, 201}}}, Rows: []Row{
+		rowOf("a", File, "putPerSecond", map[string][]float64{"putPerSecond": {130, 140, 150}, "putP99Micros": {7, 8, 9}, "diskMiB": {10.1, 10.1, 10.1}}),
+		rowOf("b", File, "readyMillis", map[string][]float64{"readyMillis": {130, 140, 150}}),
+		rowOf("new", File, "readyMillis", map[string][]float64{"readyMillis": {1, 1}}),
+	}}
+	d := Diff(before, after, 5)
+	verdicts := map[string]string{}
+	for _, c := range d.Changes {
+		verdicts[c.Scenario+" "+c.Figure] = map[bool]string{true: map[bool]string{true: "better", false: "worse"}[c.Better]}[c.Moved]
+	}
+	require.Equal(t, map[string]string{
+		"limits fdatasync": "worse", "a putPerSecond": "better",
+		"a putP99Micros": "", // 7 is in both spreads
+		"a diskMiB":      "", // apart, by 1 %
+		"b readyMillis":  "worse",
+	}, verdicts)
+	require.Equal(t, 1, d.Worse())
+	require.Equal(t, []string{"gone file"}, d.Before)
+	require.Equal(t, []string{"new file"}, d.After)
+	require.False(t, d.Single)
+	var out strings.Builder
+	require.NoError(t, d.Text(&out, false))
+	require.Contains(t, out.String(), "WORSE\n")
+	require.NotContains(t, out.String(), "putP99Micros")
+	require.Contains(t, out.String(), "5 figures compared: 1 better, 1 worse by more than 5%")
+	out.Reset()
+	require.NoError(t, d.Text(&out, true))
+	require.Contains(t, out.String(), "putP99Micros")
+
+	after.Rows[0].Repetitions[1].Failed = "a queue lacks a message"
+	after.Machine.CPU = "another"
+	after.Rows[1].Repetitions = after.Rows[1].Repetitions[:1]
+	d = Diff(before, after, 5)
+	require.Equal(t, []string{"a file: a queue lacks a message"}, d.Failed)
+	require.True(t, d.Single)
+	require.Len(t, d.Machines, 2)
+	same := Diff(before, before, 5)
+	require.Zero(t, same.Worse())
+	for _, c := range same.Changes {
+		require.False(t, c.Moved)
+	}
+}
+
+func TestReadReport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	_, err := ReadReport(path)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	for _, bad := range []string{"", "{}", `{"version": 2, "rows": [{}]}`, `{"version": 1, "rows": 7}`} {
+		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
+		_, err := ReadReport(path)
+		require.ErrorContains(t, err, path+": not a report of bench compare", bad)
+	}
+	want := &Report{Version: 1, Rows: []Row{rowOf("a", File, "putPerSecond", map[string][]float64{"putPerSecond": {1}})}}
+	b, err := json.Marshal(want)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	got, err := ReadReport(path)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// Limits are judged by what a report has, in the right direction.
+func TestJudge(t *testing.T) {
+	r := &Report{Limits: []Limit{{Name: LimitCopyWarm, Unit: "B/s", Values: []float64{1000 * 1024}}, {Name: LimitSync, Unit: "ns", Values: []float64{100_000}}}, Rows: []Row{
+		rowOf("put/async/producers-1", File, "putPerSecond", map[string][]float64{"putPerSecond": {900, 900, 1}, "putP99Micros": {21, 21, 21}}),
+		rowOf("put/async/producers-1", Java, "putPerSecond", map[string][]float64{"putPerSecond": {100, 100, 100}}),
+		rowOf("dispatch/catch-up", File, "buildPerSecond", map[string][]float64{"buildPerSecond": {100}}),
+		rowOf("open/rebuild", File, "readyMillis", map[string][]float64{"readyMillis": {10}}),
+		rowOf("open/rebuild", Java, "readyMillis", map[string][]float64{"readyMillis": {50}}),
+	}}
+	r.Judge()
+	var lines []string
+	for _, x := range r.Ratios {
+		lines = append(lines, x.String())
+	}
+	require.ElementsMatch(t, []string{
+		"RATIO put_async_file_of_java 9.00 >= 8 ok", "RATIO put_p99_us 21.0 <= 20 missed", "RATIO dispatch_file_index_of_copy 0.10 >= 0.2 missed", "RATIO rebuild_file_of_java 5.00 >= 5 ok",
+	}, lines)
+
+	// What a row is set against: RocketMQ, and the limit that it is nearest to.
+	times, ok := r.Advantage(r.Row("put/async/producers-1", File), Java)
+	require.True(t, ok)
+	require.InDelta(t, 9, times, 1e-9)
+	times, ok = r.Advantage(r.Row("open/rebuild", File), Java)
+	require.True(t, ok)
+	require.InDelta(t, 5, times, 1e-9)
+	row := rowOf("sync", File, "putPerSecond", map[string][]float64{"putPerSecond": {1}, "logBytesPerSecond": {102_400}, "putP50Nanos": {200_000}})
+	row.Bounds = map[string]string{LimitCopyWarm: "logBytesPerSecond", LimitSync: "putP50Nanos"}
+	l, share, ok := r.Nearest(&row)
+	require.True(t, ok)
+	require.Equal(t, LimitSync, l.Name)
+	require.InDelta(t, 0.5, share, 1e-9)
+}
+
+func TestNumber(t *testing.T) {
+	for want, v := range map[string]struct {
+		v    float64
+		unit string
+	}{"1.23 M/s": {1_234_567, "/s"}, "9.61 GB/s": {9.61e9, "B/s"}, "573 us": {573_439, "ns"}, "2.59 s": {2593, "ms"}, "0.93 us": {0.93, "us"}, "1039 MiB": {1039, "MiB"}, "0.0010": {0.001, ""}} {
+		require.Equal(t, want, Number(v.v, v.unit))
+	}
+	require.Equal(t, "B/s", Unit("logBytesPerSecond"))
+	require.Empty(t, Unit("putAllocs"))
+}
