@@ -9,6 +9,9 @@ func All() []Scenario {
 		LatencyScenarios(),
 		ReadScenarios(),
 		OpenScenarios(),
+		QueueScenarios(),
+		MixedScenarios(),
+		MigrateScenarios(),
 		LayoutScenarios(),
 		WriteModeScenarios(),
 		ReadModeScenarios(),
@@ -16,8 +19,5 @@ func All() []Scenario {
 		TagFilterScenarios(),
 		IndexKindScenarios(),
 		StageScenarios(),
-		QueueScenarios(),
-		MixedScenarios(),
-		MigrateScenarios(),
 	)
 }

