@@ -12,11 +12,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/tandemq/tandemmq/bench/calibrate"
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/cq/rocks"
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
@@ -26,7 +29,8 @@ import (
 // The layouts.
 const (
 	sharedLog       = "shared-log"
-	sharedLogQueues = "shared-log+queues" // with a unit of 20 bytes for each record in a file of its queue, which is made durable in the end
+	sharedLogQueues = "shared-log+queues"  // with a unit of 20 bytes for each record in a file of its queue, which is made durable in the end
+	sharedLogRocks  = "shared-log+rocksdb" // with the units in RocksDB, likewise
 	filePerTopic    = "file-per-topic"
 	filePerQueue    = "file-per-queue"
 )
@@ -61,13 +65,17 @@ type layoutSize struct {
 
 // LayoutScenarios compare one shared log with a file for each topic and for each queue, over the number of topics.
 func LayoutScenarios() (all []Scenario) {
+	engines := []string{sharedLog, sharedLogQueues, filePerTopic, filePerQueue}
+	if HasRocks {
+		engines = slices.Insert(engines, 2, sharedLogRocks)
+	}
 	for _, c := range []struct {
 		flush, words string
 		sync         bool
 	}{{"async", "made durable every 500 ms", false}, {"sync", "each group of 64 acknowledged when it is durable", true}} {
 		for _, topics := range []int{1, 10, 100, 1000, 10_000} {
 			all = append(all, Scenario{
-				Name: fmt.Sprintf("layout-%s/topics-%d", c.flush, topics), Engines: []string{sharedLog, sharedLogQueues, filePerTopic, filePerQueue},
+				Name: fmt.Sprintf("layout-%s/topics-%d", c.flush, topics), Engines: engines,
 				Title:    fmt.Sprintf("Records of 1 KiB over %d topics of %d queues, %s", topics, layoutQueues, c.words),
 				Headline: "bytesPerSecond", X: float64(topics), XLabel: "topics", ManyFiles: topics >= 100,
 				Full:   topics != 1 && topics != 1000,
@@ -99,6 +107,9 @@ type layout struct {
 	size    layoutSize
 	records []*appendFile // one, or by topic, or by queue
 	units   []*appendFile // by queue; nil: none
+	rocks   cq.Store      // of units; nil: none
+	keys    []cq.Key      // its queues
+	batch   []cq.Entry    // for it
 	next    []int64       // number of the next record, by queue
 	open    []*appendFile // the longest open one first
 	most    int           // so many may be open
@@ -134,6 +145,17 @@ func newLayout(engine, dir string, size layoutSize) (_ *layout, err error) {
 	case sharedLog:
 	case sharedLogQueues:
 		units = len(l.next)
+	case sharedLogRocks:
+		o := rocks.DefaultOptions()
+		o.Create = true
+		db, err := rocks.Open(filepath.Join(dir, "rocksdb"), o)
+		if err != nil {
+			return nil, err
+		}
+		l.rocks = db
+		for queue := range l.next {
+			l.keys = append(l.keys, cq.Key{Topic: fmt.Sprintf("topic-%05d", queue/layoutQueues), QueueID: int32(queue % layoutQueues)})
+		}
 	case filePerTopic:
 		count = size.topics
 	case filePerQueue:
@@ -232,8 +254,8 @@ func (l *layout) touch(f *appendFile) {
 }
 
 // group appends records of queues at random, each file's with one write, and returns when they are acknowledged.
-func (l *layout) group(random *rand.Rand, body []byte) error {
-	l.touched, l.waited = l.touched[:0], l.waited[:0]
+func (l *layout) group(ctx context.Context, random *rand.Rand, body []byte) error {
+	l.touched, l.waited, l.batch = l.touched[:0], l.waited[:0], l.batch[:0]
 	for range layoutGroup {
 		queue := random.IntN(len(l.next))
 		f := l.records[queue*len(l.records)/len(l.next)]
@@ -244,6 +266,9 @@ func (l *layout) group(random *rand.Rand, body []byte) error {
 			u := l.units[queue]
 			l.touch(u)
 			u.pending = appendLayoutUnit(u.pending, phy, l.next[queue])
+		}
+		if l.rocks != nil {
+			l.batch = append(l.batch, cq.Entry{Key: l.keys[queue], QueueOffset: l.next[queue], Unit: cq.Unit{PhyOffset: phy, Size: layoutRecord, TagsCode: l.next[queue]}})
 		}
 		l.next[queue]++
 	}
@@ -261,6 +286,11 @@ func (l *layout) group(random *rand.Rand, body []byte) error {
 		}
 	}
 	l.written += layoutGroup * layoutRecord
+	if l.rocks != nil {
+		if err := l.rocks.Append(ctx, l.batch); err != nil {
+			return err
+		}
+	}
 	if l.size.sync {
 		return l.syncAll(l.waited)
 	}
@@ -344,12 +374,30 @@ func (l *layout) flushing(stop chan struct{}) error {
 
 func (l *layout) close() error {
 	var errs []error
+	if l.rocks != nil {
+		errs = append(errs, l.rocks.Close())
+	}
 	for _, f := range l.open {
 		errs = append(errs, f.f.Close())
 		f.f = nil
 	}
 	l.open = nil
 	return errors.Join(errs...)
+}
+
+// awaitUnits returns when the units can be read, and flushUnits when they are durable.
+func (l *layout) awaitUnits(ctx context.Context) error {
+	if l.rocks == nil {
+		return nil
+	}
+	return l.rocks.AwaitReadable(ctx)
+}
+
+func (l *layout) flushUnits(ctx context.Context) error {
+	if l.rocks == nil {
+		return nil
+	}
+	return l.rocks.Flush(ctx)
 }
 
 // runLayout writes, and reads everything back.
@@ -375,7 +423,7 @@ func runLayout(ctx context.Context, r *Run, size layoutSize) (err error) {
 	}
 	start = time.Now()
 	for last := start; last.Sub(start) < size.time && l.written < size.bytes && ctx.Err() == nil; {
-		if err = l.group(random, body); err != nil {
+		if err = l.group(ctx, random, body); err != nil {
 			break
 		}
 		now := time.Now()
@@ -383,7 +431,7 @@ func runLayout(ctx context.Context, r *Run, size layoutSize) (err error) {
 		last = now
 	}
 	close(stop)
-	if err := errors.Join(err, ctx.Err(), <-flushed, l.flush()); err != nil {
+	if err := errors.Join(err, ctx.Err(), <-flushed, l.flush(), l.awaitUnits(ctx)); err != nil {
 		return err
 	}
 	took := time.Since(start)
@@ -391,7 +439,7 @@ func runLayout(ctx context.Context, r *Run, size layoutSize) (err error) {
 	r.Figures["syncsPerSecond"] = float64(l.syncs) / took.Seconds()
 	r.Figures["files"] = float64(len(l.records) + len(l.units))
 	r.latency("group", groups)
-	if err := errors.Join(l.syncAll(l.units), l.check()); err != nil {
+	if err := errors.Join(l.syncAll(l.units), l.flushUnits(ctx), l.check()); err != nil {
 		return err
 	}
 	r.checked("%d records of %d queues read back from %d files: checksums, numbers, units", l.written/layoutRecord, len(l.next), len(l.records)+len(l.units))
@@ -411,7 +459,7 @@ func (l *layout) check() error {
 				return errors.New("wrong checksum")
 			case queue >= len(seen) || number != seen[queue]:
 				return fmt.Errorf("number %d of queue %d", number, queue)
-			case l.units != nil:
+			case l.units != nil || l.rocks != nil:
 				at[queue] = append(at[queue], phy)
 			}
 			seen[queue]++
@@ -424,6 +472,9 @@ func (l *layout) check() error {
 		if seen[queue] != n {
 			return fmt.Errorf("queue %d has %d records, want %d", queue, seen[queue], n)
 		}
+	}
+	if l.rocks != nil {
+		return l.checkRocks(at)
 	}
 	unit := make([]byte, layoutUnit)
 	for queue, f := range l.units {
@@ -442,6 +493,43 @@ func (l *layout) check() error {
 		}
 		if number != l.next[queue] {
 			return fmt.Errorf("%s: %d units, want %d", f.path, number, l.next[queue])
+		}
+	}
+	return nil
+}
+
+// checkRocks fails unless RocksDB has a unit for each record, which leads to it.
+func (l *layout) checkRocks(at [][]int64) error {
+	units := make([]cq.Unit, 1024)
+	for queue, k := range l.keys {
+		if l.next[queue] == 0 {
+			continue
+		}
+		q, ok := l.rocks.Queue(k)
+		if !ok {
+			return fmt.Errorf("%s is not in RocksDB", k)
+		}
+		b, err := q.Bounds()
+		if err == nil && b.Max != l.next[queue] {
+			err = fmt.Errorf("%s has %d units in RocksDB, want %d", k, b.Max, l.next[queue])
+		}
+		if err != nil {
+			return err
+		}
+		for number := int64(0); number < l.next[queue]; {
+			n, err := q.Read(number, units)
+			if err == nil && n == 0 {
+				err = fmt.Errorf("%s: no unit %d in RocksDB", k, number)
+			}
+			if err != nil {
+				return err
+			}
+			for _, u := range units[:n] {
+				if u.PhyOffset != at[queue][number] || u.Size != layoutRecord || u.TagsCode != number {
+					return fmt.Errorf("%s: unit %d in RocksDB is %+v, and its record at %d", k, number, u, at[queue][number])
+				}
+				number++
+			}
 		}
 	}
 	return nil
