@@ -18,6 +18,9 @@ func (c storeChange) to(o *store.Options) {
 	}
 }
 
+// slowLimit is for scenarios that make a store before they measure something, which takes long on a machine that is busy.
+const slowLimit = 3 * time.Minute
+
 // plainTopic is where messages go that are put without a load.Producer, into its queue 0.
 const plainTopic = "bench_plain"
 
