@@ -61,6 +61,12 @@ type Queue interface {
 	Read(from int64, dst []Unit) (n int, err error)
 }
 
+// SparseReader is implemented by stores that read units without remembering the queue: for who goes over very many queues, a few units of each at a time.
+type SparseReader interface {
+	// ReadSparse is Read of the queue of that key, of which the caller knows that slots from to from+len(dst)-1 lie below its Max.
+	ReadSparse(k Key, from int64, dst []Unit) (n int, err error)
+}
+
 // Filed is a Queue that may be kept in files. RocketMQ's reads end with the file.
 type Filed interface {
 	// FileEnd returns the slot at which the file after that of slot begins; math.MaxInt64 when the queue is not read from files at present. slot is not

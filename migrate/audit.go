@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/tandemq/tandemmq/commitlog"
@@ -18,7 +19,7 @@ import (
 // The record that has a slot decides what the slot holds. Where the log has two answers (F1, see package comment) the numbering of the queues stays: a unit that leads to another record
 // of that slot is right, and a queue that is shifted from some slot on is told as such and not rewritten, unless asked to.
 //
-// It reads the log once and needs, beside what the stores keep, 0.7 kB for each queue. Where there are many the topics are dealt with in parts, one reading of the log each.
+// It reads the log once and needs, beside what the stores keep, 0.6 kB for each queue. Where there are many the topics are dealt with in parts, one reading of the log each.
 
 // auditOptions say how an audit treats what it meets.
 type auditOptions struct {
@@ -44,8 +45,11 @@ type audit struct {
 	ctx   context.Context
 	log   *commitlog.Log
 	sides []cq.Reader // one or two
-	end   int64       // of the log; below 0: not known yet
-	part  uint32      // of the topics, out of parts
+	reads []*sideReader
+	// keys yields those of the queues that a side may have; nil: the side tells.
+	keys  func(side int) iter.Seq2[cq.Key, error]
+	end   int64  // of the log; below 0: not known yet
+	part  uint32 // of the topics, out of parts
 	parts uint32
 
 	// report takes what is wrong; q is nil for what is not about a queue.
@@ -83,7 +87,7 @@ type auditTopic struct {
 
 const (
 	auditQueuesAPart  = 125_000
-	auditAheadUnits   = 1 << 20 // 32 MiB for each side
+	auditAheadUnits   = 1 << 18 // 8 MiB for each side
 	auditResyncSlots  = 64      // how far a queue is looked for behind units that do not belong
 	placeholderPrefix = "rmq_sys_tandemmq_lost"
 )
@@ -92,8 +96,13 @@ const (
 func auditParts(queues int) uint32 { return uint32((queues + auditQueuesAPart - 1) / auditQueuesAPart) }
 
 func newAudit(ctx context.Context, log *commitlog.Log, end int64, sides []cq.Reader, o auditOptions) *audit {
+	reads := make([]*sideReader, len(sides))
+	for i := range sides {
+		r := newSideReader(sides[i])
+		reads[i] = &r
+	}
 	return &audit{
-		auditOptions: o, ctx: ctx, log: log, end: end, sides: sides, parts: 1, report: func(Finding) {}, notice: func(Finding) {},
+		auditOptions: o, reads: reads, ctx: ctx, log: log, end: end, sides: sides, parts: 1, report: func(Finding) {}, notice: func(Finding) {},
 		mend: func(*auditQueue, int, int64, cq.Unit) error { return nil }, settle: func(*auditQueue) error { return nil }, tick: func(int64) {},
 	}
 }
@@ -180,20 +189,26 @@ func (a *audit) run() error {
 func (a *audit) list() error {
 	a.topics = make(map[string]*auditTopic)
 	for i, side := range a.sides {
-		for k, err := range side.Queues() {
+		keys := a.keys
+		if keys == nil {
+			keys = func(int) iter.Seq2[cq.Key, error] { return possibleKeys(side) }
+		}
+		for k, err := range keys(i) {
 			if err := errors.Join(err, a.ctx.Err()); err != nil {
 				return err
 			}
-			a.light = a.light || k.IsLMQ()
-			if partOf(k.Topic, a.parts) != a.part {
+			own := partOf(k.Topic, a.parts) == a.part
+			if !own && (a.light || !k.IsLMQ()) {
 				continue
 			}
-			t := a.topics[k.Topic]
-			if t == nil {
-				t = &auditTopic{any: true}
-				a.topics[k.Topic] = t
+			q, ok := side.Queue(k)
+			if !ok {
+				continue
 			}
-			if err := a.join(t, k, i); err != nil {
+			if a.light = a.light || k.IsLMQ(); !own {
+				continue
+			}
+			if err := a.join(q, k, i); err != nil {
 				return err
 			}
 		}
@@ -203,18 +218,18 @@ func (a *audit) list() error {
 	return nil
 }
 
-func (a *audit) join(t *auditTopic, k cq.Key, side int) error {
-	q, ok := a.sides[side].Queue(k)
-	if !ok {
-		return nil
+func (a *audit) join(q cq.Queue, k cq.Key, side int) error {
+	t := a.topics[k.Topic]
+	if t == nil {
+		t = &auditTopic{any: true}
+		a.topics[k.Topic] = t
 	}
-	aq := a.queue(t, k)
-	s := &aq.sides[side]
-	s.q = q
+	s := &a.queue(t, k).sides[side]
+	s.reader = a.reads[side]
 	b, err := q.Bounds()
 	switch {
 	case errors.Is(err, cq.ErrCorrupt):
-		s.bad = err
+		s.bad = &badSide{err: err}
 		b = cq.Bounds{MinPhyOffset: -1, MaxPhyOffset: -1, LastPhyOffset: -1}
 		if m, ok := q.(interface{ Max() int64 }); ok { // of RocksDB: known where the rest is not
 			b.Max = m.Max()
@@ -223,7 +238,7 @@ func (a *audit) join(t *auditTopic, k cq.Key, side int) error {
 			if b.Min, b.Max, err = st.Stored(); err != nil && !errors.Is(err, cq.ErrCorrupt) {
 				return err
 			} else if err == nil {
-				s.stored = st
+				s.bad.stored = st
 			}
 		}
 	case err != nil:
@@ -245,7 +260,7 @@ func (a *audit) queue(t *auditTopic, k cq.Key) *auditQueue {
 	if q == nil {
 		q = &auditQueue{key: k, id: len(a.queues)}
 		for i := range q.sides {
-			q.sides[i].lastSlot = -1
+			q.sides[i].of, q.sides[i].lastSlot = q, -1
 		}
 		if t.byID == nil {
 			t.byID = make(map[int32]*auditQueue)

@@ -12,7 +12,7 @@ func (a *audit) finish(q *auditQueue) error {
 		a.flush(q, i)
 	}
 	for i := range a.sides {
-		if s := &q.sides[i]; s.q != nil {
+		if s := &q.sides[i]; s.there() {
 			if err := a.tail(q, i); err != nil {
 				return err
 			}
@@ -26,7 +26,7 @@ func (a *audit) finish(q *auditQueue) error {
 		if s.bad == nil || s.mended { // what is wrong with it has been told
 			continue
 		}
-		f := badQueue(q.key, s.bad)
+		f := badQueue(q.key, s.bad.err)
 		f.Side = a.sides[i].Kind()
 		if s.mended = s.lastSlot >= 0; s.mended {
 			f.Remedy = remedyRewrite
@@ -159,7 +159,7 @@ func (a *audit) against(q *auditQueue) {
 	}
 	s := &q.sides[low]
 	code, text := CodeLowMax, fmt.Sprintf("the queue goes on at %d, on the other side at %d", s.next(), to)
-	if s.q == nil && s.lastSlot < 0 {
+	if !s.there() && s.lastSlot < 0 {
 		code, text = CodeMissingQueue, fmt.Sprintf("it has no such queue, of which nothing is left in the log; on the other side it goes on at %d", to)
 	}
 	s.raise, s.mended = to, true
@@ -171,7 +171,7 @@ func (a *audit) against(q *auditQueue) {
 // minima compares beginnings where nothing else is wrong: whatever is, moves them.
 func (a *audit) minima(q *auditQueue) {
 	x, y := &q.sides[0], &q.sides[1]
-	if x.mended || y.mended || x.cutting || y.cutting || x.q == nil || y.q == nil || x.bad != nil || y.bad != nil || x.bounds.Min == y.bounds.Min {
+	if x.mended || y.mended || x.cutting || y.cutting || !x.there() || !y.there() || x.bad != nil || y.bad != nil || x.bounds.Min == y.bounds.Min {
 		return
 	}
 	side := 0

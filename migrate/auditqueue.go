@@ -9,7 +9,7 @@ import (
 	"github.com/tandemq/tandemmq/message"
 )
 
-// auditQueue is a queue on its sides.
+// auditQueue is a queue on its sides. There is one for each queue of a part, so that its size counts.
 type auditQueue struct {
 	key   cq.Key
 	id    int
@@ -19,9 +19,9 @@ type auditQueue struct {
 
 // auditSide is what an audit knows of a queue on one side.
 type auditSide struct {
-	q      cq.Queue     // nil: the side has no such queue
-	bad    error        // what contradicts itself; bounds are then as far as is known
-	stored storedReader // of a bad queue: reads it all the same
+	of     *auditQueue
+	reader *sideReader // nil: the side has no such queue
+	bad    *badSide    // what contradicts itself; bounds are then as far as is known
 	bounds cq.Bounds
 
 	buf  []cq.Unit // read ahead
@@ -33,16 +33,27 @@ type auditSide struct {
 	met int64
 	// firstSlot to lastSlot are right, or will be: those that a record was met in. lastSlot is -1 before the first one.
 	firstSlot, firstPhy, lastSlot, lastPhy int64
+	cut, raise                             int64
 	mended                                 bool // some slot is not as it was
-	cut                                    int64
 	cutting                                bool // everything from slot cut on goes
 	gone                                   bool // the whole queue goes
 	open                                   bool // nothing tells where it ends
-	raise                                  int64
 
 	ends *provenEnds // nil: not looked for
-	run  run         // of slots that lack the same, not reported yet
+	run  *run        // of slots that lack the same, not reported yet
 }
+
+// there tells whether the side has the queue.
+func (s *auditSide) there() bool { return s.reader != nil }
+
+// badSide is a queue that contradicts itself.
+type badSide struct {
+	err    error
+	stored storedReader // reads it all the same; nil: nothing does
+}
+
+// readable tells whether what a queue holds can be read.
+func (s *auditSide) readable() bool { return s.bad == nil || s.bad.stored != nil }
 
 // run is a stretch of slots with one thing wrong.
 type run struct {
@@ -176,11 +187,11 @@ func (a *audit) wrong(q *auditQueue, side int, l *look, want cq.Unit) error {
 		return nil // of a queue that is shifted nothing is made
 	}
 	if l.code == CodeMissingUnits || l.code == CodeMissingQueue || l.code == CodeHole || l.code == CodeHiddenUnits {
-		if r := &s.run; r.code == l.code && r.to == l.at {
+		if r := s.run; r != nil && r.code == l.code && r.to == l.at {
 			r.to++
 		} else {
 			a.flush(q, side)
-			*r = run{l.code, l.at, l.at + 1, want.PhyOffset}
+			s.run = &run{l.code, l.at, l.at + 1, want.PhyOffset}
 		}
 	} else {
 		a.flush(q, side)
@@ -195,8 +206,8 @@ func (a *audit) wrong(q *auditQueue, side int, l *look, want cq.Unit) error {
 
 func (a *audit) finding(q *auditQueue, side int, code Code, slot, phy int64, text string) Finding {
 	f := Finding{Code: code, Topic: q.key.Topic, QueueID: q.key.QueueID, Side: a.sides[side].Kind(), QueueOffset: slot, PhyOffset: phy, Text: text}
-	if s := &q.sides[side]; s.q != nil && slot >= 0 {
-		f.Where = s.q.Where(slot)
+	if s := &q.sides[side]; s.there() && slot >= 0 {
+		f.Where = s.reader.where(q.key, slot)
 	}
 	return f
 }
@@ -205,7 +216,7 @@ func (a *audit) finding(q *auditQueue, side int, code Code, slot, phy int64, tex
 func (a *audit) flush(q *auditQueue, side int) {
 	s := &q.sides[side]
 	r := s.run
-	if s.run = (run{}); r.code == "" {
+	if s.run = nil; r == nil {
 		return
 	}
 	what := map[Code]string{
@@ -260,13 +271,13 @@ func (a *audit) twice(q *auditQueue, slot int64, want cq.Unit, looks [2]look) er
 
 // exempt tells whether a side does not have such queues: files of a store that keeps its light queues in RocksDB alone, or did for a while.
 func (a *audit) exempt(q *auditQueue, side int) bool {
-	return q.key.IsLMQ() && len(a.sides) == 2 && a.sides[side].Kind() == cq.KindFile && q.sides[1-side].q != nil
+	return q.key.IsLMQ() && len(a.sides) == 2 && a.sides[side].Kind() == cq.KindFile && q.sides[1-side].there()
 }
 
 func (a *audit) look(q *auditQueue, side int, r *message.Record, want cq.Unit, slot int64) (l look, err error) {
 	s := &q.sides[side]
 	l = look{is: thereWrong, at: slot - s.shift}
-	if s.q == nil {
+	if !s.there() {
 		if a.exempt(q, side) {
 			return look{}, nil
 		}
@@ -527,7 +538,7 @@ func (a *audit) peek(s *auditSide, slot int64) (cq.Unit, bool, error) {
 	if i := slot - s.from; i >= 0 && i < int64(len(s.buf)) {
 		return s.buf[i], true, nil
 	}
-	if slot < 0 || slot >= s.bounds.Max || s.q == nil {
+	if slot < 0 || slot >= s.bounds.Max || !s.there() {
 		return cq.Unit{}, false, nil
 	}
 	var one [1]cq.Unit
@@ -536,10 +547,10 @@ func (a *audit) peek(s *auditSide, slot int64) (cq.Unit, bool, error) {
 }
 
 func (s *auditSide) read(slot int64, dst []cq.Unit) (n int, err error) {
-	if s.stored != nil {
-		n, err = s.stored.ReadStored(slot, dst)
+	if s.bad != nil && s.bad.stored != nil {
+		n, err = s.bad.stored.ReadStored(slot, dst)
 	} else {
-		n, err = s.q.Read(slot, dst)
+		n, err = s.reader.read(s.of.key, slot, dst)
 	}
 	if impossibleUnit(err) {
 		return 0, nil

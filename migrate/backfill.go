@@ -335,6 +335,7 @@ func (f *fill) publish(ctx context.Context, end int64) error {
 	if err := f.open(ctx); err != nil {
 		return err
 	}
+	f.chunk, f.imports = chunk{}, importer{} // the target learns its queues now, which takes memory as well
 	logMin := f.m.dir.Log.MinOffset()
 	ends := make([]cq.QueueEnd, 0, min(len(f.j.cursors), publishBatch))
 	for _, c := range f.j.cursors {
@@ -477,9 +478,9 @@ func (im *importer) gather(c *chunk, cursors []*cursor) []cq.Run {
 	im.runs = im.runs[:0]
 	at := 0
 	for _, q := range c.touched {
-		im.runs = append(im.runs, cq.Run{Key: q.key, From: q.chunkFrom, Units: im.sorted[at : at+q.chunkCount]})
-		q.chunkAt = at
-		at += q.chunkCount
+		im.runs = append(im.runs, cq.Run{Key: q.key, From: q.chunkFrom, Units: im.sorted[at : at+int(q.chunkCount)]})
+		q.chunkAt = int32(at)
+		at += int(q.chunkCount)
 		q.chunkCount = 0
 	}
 	for i, owner := range c.owners {

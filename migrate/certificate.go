@@ -45,7 +45,7 @@ type certLine struct {
 }
 
 func (p *proof) line() certLine {
-	return certLine{p.key.Topic, p.key.QueueID, p.bounds.Min, p.bounds.Max, p.bounds.MinPhyOffset, p.bounds.MaxPhyOffset, p.crc, p.side}
+	return certLine{p.key.Topic, p.key.QueueID, p.bounds.Min, p.bounds.Max, p.bounds.MinPhyOffset, p.bounds.MaxPhyOffset, p.crc, p.side.String()}
 }
 
 // writeLines writes the queue lines of a certificate, sorted by topic and queue id.
@@ -100,16 +100,17 @@ func (v *verification) changedSince(was *Fingerprint, now Fingerprint) []string 
 
 const maxNamedQueues = 10
 
-// readCertificate loads the certificate of the last verification, and holds its queue lines against the digest that it names.
-func readCertificate(stateDir string) (c Certificate, lines map[cq.Key]certLine, err error) {
+// readCertificate reads the certificate of the last verification, and holds its queue lines against the digest that it names. each, which may be nil, is told of them one by one: until there is no error, nothing
+// is known to be so.
+func readCertificate(stateDir string, each func(cq.Key, certLine)) (c Certificate, err error) {
 	path := filepath.Join(stateDir, CertificateFileName)
 	f, err := os.Open(path)
 	if err != nil {
-		return c, nil, fmt.Errorf("read certificate: %w", err)
+		return c, fmt.Errorf("read certificate: %w", err)
 	}
 	defer f.Close()
-	fail := func(err error) (Certificate, map[cq.Key]certLine, error) {
-		return c, nil, fmt.Errorf("read certificate %s: %w", path, err)
+	fail := func(err error) (Certificate, error) {
+		return c, fmt.Errorf("read certificate %s: %w", path, err)
 	}
 	h := sha256.New()
 	r := bufio.NewReaderSize(f, 1<<16)
@@ -123,7 +124,7 @@ func readCertificate(stateDir string) (c Certificate, lines map[cq.Key]certLine,
 	if c.Version > certVersion {
 		return fail(fmt.Errorf("version %d, this tool knows version %d", c.Version, certVersion))
 	}
-	lines = make(map[cq.Key]certLine)
+	lines, topic := 0, ""
 	rest := io.Reader(r)
 	if c.Version == 0 { // of a build that wrote queue lines alone
 		rest = io.MultiReader(bytes.NewReader(first), r)
@@ -136,17 +137,23 @@ func readCertificate(stateDir string) (c Certificate, lines map[cq.Key]certLine,
 		} else if err != nil {
 			return fail(err)
 		}
-		lines[cq.Key{Topic: l.Topic, QueueID: l.QueueID}] = l
+		if l.Topic != topic {
+			topic = l.Topic
+		}
+		l.Topic = topic // the lines of one topic, which follow one another, share its name
+		if lines++; each != nil {
+			each(cq.Key{Topic: topic, QueueID: l.QueueID}, l)
+		}
 	}
-	if got := hex.EncodeToString(h.Sum(nil)); c.Version > 0 && (got != c.Digest || len(lines) != c.Queues) {
-		return fail(fmt.Errorf("its %d queue lines have digest %s, and it says %d and %s: it was changed", len(lines), got, c.Queues, c.Digest))
+	if got := hex.EncodeToString(h.Sum(nil)); c.Version > 0 && (got != c.Digest || lines != c.Queues) {
+		return fail(fmt.Errorf("its %d queue lines have digest %s, and it says %d and %s: it was changed", lines, got, c.Queues, c.Digest))
 	}
-	return c, lines, nil
+	return c, nil
 }
 
 // certified lists why the certificate does not allow a cutover.
 func (m *Migrator) certified() []string {
-	c, _, err := readCertificate(m.dir.StateDir)
+	c, err := readCertificate(m.dir.StateDir, nil)
 	switch was := m.state.Verified; {
 	case err != nil:
 		return []string{err.Error(), "verify again"}
@@ -163,15 +170,10 @@ func (m *Migrator) certified() []string {
 // lostSince lists queues of the source that hold less than they held when they were verified.
 func (v *verification) lostSince(src cq.Reader) *Findings {
 	lost := &Findings{}
-	_, old, err := readCertificate(v.m.dir.StateDir)
-	if err != nil {
-		lost.Add(Finding{Code: CodeBadQueue, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
-		return lost
-	}
 	logMin := v.m.dir.Log.MinOffset()
-	for k, l := range old {
-		if l.Side != "both" || l.Min >= l.Max {
-			continue
+	_, err := readCertificate(v.m.dir.StateDir, func(k cq.Key, l certLine) {
+		if l.Side != onBoth.String() || l.Min >= l.Max {
+			return
 		}
 		now, err := maxOf(src, k)
 		switch {
@@ -182,13 +184,17 @@ func (v *verification) lostSince(src cq.Reader) *Findings {
 		default:
 			lost.Add(queueFinding(CodeMaxDiffers, k, fmt.Sprintf("the %s side went to %d when it was verified, and goes to %d now", v.source, l.Max, now)))
 		}
+	})
+	if err != nil {
+		lost = &Findings{}
+		lost.Add(Finding{Code: CodeBadQueue, QueueOffset: -1, PhyOffset: -1, Text: err.Error()})
 	}
 	return lost
 }
 
 func (v *verification) changedQueues() []string {
-	_, old, err := readCertificate(v.m.dir.StateDir)
-	if err != nil {
+	old := map[cq.Key]certLine{}
+	if _, err := readCertificate(v.m.dir.StateDir, func(k cq.Key, l certLine) { old[k] = l }); err != nil {
 		return []string{err.Error()}
 	}
 	var r []string

@@ -24,11 +24,11 @@ type Certified struct {
 }
 
 func (c *Certified) line() certLine {
-	side := "both"
+	side := onBoth
 	if c.Alone {
-		side = "target"
+		side = onTarget
 	}
-	return certLine{c.Key.Topic, c.Key.QueueID, c.Min, c.Max, c.MinPhyOffset, c.MaxPhyOffset, c.CRC, side}
+	return certLine{c.Key.Topic, c.Key.QueueID, c.Min, c.Max, c.MinPhyOffset, c.MaxPhyOffset, c.CRC, side.String()}
 }
 
 // WriteCertificate stores the certificate of a running store whose state directory is dir, durably. covered says what was compared, from one side to the other. queues yields the queues in the order of names,
@@ -65,13 +65,12 @@ func WriteCertificate(dir string, from, to cq.Kind, actor string, covered *state
 
 // ReadCertificate returns what the certificate says of each queue. A missing one is fs.ErrNotExist.
 func ReadCertificate(dir string) (map[cq.Key]Certified, error) {
-	_, lines, err := readCertificate(dir)
+	m := map[cq.Key]Certified{}
+	_, err := readCertificate(dir, func(k cq.Key, l certLine) {
+		m[k] = Certified{k, l.Min, l.Max, l.MinPhyOffset, l.MaxPhyOffset, l.CRC, l.Side != onBoth.String()}
+	})
 	if err != nil {
 		return nil, err
-	}
-	m := make(map[cq.Key]Certified, len(lines))
-	for k, l := range lines {
-		m[k] = Certified{k, l.Min, l.Max, l.MinPhyOffset, l.MaxPhyOffset, l.CRC, l.Side != "both"}
 	}
 	return m, nil
 }

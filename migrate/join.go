@@ -23,26 +23,24 @@ type emitFunc func(c *cursor, slot int64, u cq.Unit) error
 // errStop ends a join early without an error of its own.
 var errStop = errors.New("stop")
 
-// cursor walks one queue of the source.
+// cursor walks one queue of the source. There is one for each, so that its size counts.
 type cursor struct {
-	q      cq.Queue // nil for a queue built from the log
 	key    cq.Key
 	bounds cq.Bounds
 	buf    []cq.Unit // read ahead; buf[pos] is the unit of slot
-	pos    int
-	slot   int64 // next slot to meet
+	slot   int64     // next slot to meet
 	// fromPhy: records that start below it are not this pass's business for this queue.
 	fromPhy int64
 	// had is the queue's max offset before the pass moved it.
 	had int64
-	// numbered counts the numbering notices, of which only the first is reported in full.
-	numbered int64
 
-	// chunk bookkeeping of the backfill
-	id         uint32
-	chunkFrom  int64
-	chunkCount int
-	chunkAt    int
+	chunkFrom           int64 // bookkeeping of the backfill, as those of the next line
+	id                  uint32
+	chunkCount, chunkAt int32
+
+	pos      int32 // in buf
+	numbered bool  // a numbering notice was reported in full: of a queue the first one is
+	built    bool  // the source does not have it: it is built from the log
 }
 
 // topicQueues are the cursors of one topic by queue id; nil where there is no such queue.
@@ -95,9 +93,11 @@ type join struct {
 	joinOptions
 	ctx     context.Context
 	log     *commitlog.Log
+	source  sideReader
 	kind    cq.Kind
 	topics  map[string]*topicQueues
 	cursors []*cursor
+	queues  int // of a join that is over and has no cursors any more
 	ahead   int // units to read ahead per queue
 	emit    emitFunc
 	// between is called before each record, where every record that ends at or below phy has been emitted whole.
@@ -122,9 +122,9 @@ const (
 
 // newJoin prepares a pass over the queues of source from physical offset from (-1: from the log's beginning).
 func newJoin(ctx context.Context, log *commitlog.Log, source cq.Reader, o joinOptions) (*join, error) {
-	j := &join{joinOptions: o, ctx: ctx, log: log, kind: source.Kind(), topics: make(map[string]*topicQueues)}
-	err := eachQueue(ctx, source, &j.found, func(k cq.Key, q cq.Queue, b cq.Bounds) error {
-		j.add(&cursor{q: q, key: k, bounds: b, slot: b.Min})
+	j := &join{joinOptions: o, ctx: ctx, log: log, source: newSideReader(source), kind: source.Kind(), topics: make(map[string]*topicQueues)}
+	err := eachQueue(ctx, source, &j.found, func(k cq.Key, _ cq.Queue, b cq.Bounds) error {
+		j.add(&cursor{key: k, bounds: b, slot: b.Min})
 		return nil
 	})
 	if err != nil {
@@ -150,13 +150,13 @@ func (j *join) add(c *cursor) {
 func (j *join) seek(phy int64) error {
 	var one [1]cq.Unit
 	for _, c := range j.cursors {
-		if c.q == nil {
+		if c.built {
 			continue
 		}
 		lo, hi := c.bounds.Min, c.bounds.Max
 		for lo < hi {
 			mid := lo + (hi-lo)/2
-			n, err := c.q.Read(mid, one[:])
+			n, err := j.source.read(c.key, mid, one[:])
 			if err != nil {
 				return err
 			}
@@ -190,7 +190,7 @@ func (j *join) seekBehind(target cq.Reader, from int64) (int64, error) {
 			c.fromPhy = max(c.bounds.MaxPhyOffset, 0)
 			continue
 		}
-		n, err := c.q.Read(c.slot, one[:])
+		n, err := j.source.read(c.key, c.slot, one[:])
 		if err != nil {
 			return 0, err
 		}
@@ -204,10 +204,11 @@ func (j *join) seekBehind(target cq.Reader, from int64) (int64, error) {
 
 // peek returns the unit at the cursor's slot; ok is false when the queue has no more.
 func (j *join) peek(c *cursor) (u *cq.Unit, ok bool, err error) {
-	if c.pos < len(c.buf) {
+	if int(c.pos) < len(c.buf) {
 		return &c.buf[c.pos], true, nil
 	}
-	if c.q == nil || c.slot >= c.bounds.Max {
+	if c.built || c.slot >= c.bounds.Max {
+		c.buf, c.pos = nil, 0
 		return nil, false, nil
 	}
 	want := int(min(int64(j.ahead), c.bounds.Max-c.slot))
@@ -215,7 +216,7 @@ func (j *join) peek(c *cursor) (u *cq.Unit, ok bool, err error) {
 		c.buf = make([]cq.Unit, want)
 	}
 	c.buf, c.pos = c.buf[:want], 0
-	n, err := c.q.Read(c.slot, c.buf)
+	n, err := j.source.read(c.key, c.slot, c.buf)
 	if err != nil {
 		c.buf = c.buf[:0]
 		return nil, false, err
@@ -239,8 +240,8 @@ func (c *cursor) advance() {
 // pass would only repeat it.
 func (j *join) damage(c *cursor, f Finding) error {
 	f.Topic, f.QueueID = c.key.Topic, c.key.QueueID
-	if f.Where == "" && f.QueueOffset >= 0 && c.q != nil {
-		f.Where = c.q.Where(f.QueueOffset)
+	if f.Where == "" && f.QueueOffset >= 0 && !c.built {
+		f.Where = j.source.where(c.key, f.QueueOffset)
 	}
 	j.found.Add(f)
 	return errStop

@@ -127,9 +127,9 @@ func (j *join) meet(c *cursor, r *message.Record, claimed int64, light bool) err
 	}
 	row.StoreTimestampMs = r.StoreTimestampMs
 	if claimed != c.slot {
-		c.numbered++
 		f := Finding{Code: CodeNumbering, Topic: c.key.Topic, QueueID: c.key.QueueID, QueueOffset: c.slot, PhyOffset: r.PhyOffset}
-		if c.numbered == 1 {
+		if !c.numbered {
+			c.numbered = true
 			f.Text = fmt.Sprintf("slot %d holds the record at %d, which numbers itself %d; the slot is kept", c.slot, r.PhyOffset, claimed)
 			j.notices.Add(f)
 		} else {
@@ -166,7 +166,7 @@ func (j *join) tags(c *cursor, r *message.Record, row *cq.Unit) error {
 // missingUnit judges a record that has no unit in its queue. u is the queue's next unit, nil at its end.
 func (j *join) missingUnit(c *cursor, r *message.Record, claimed int64, u *cq.Unit, light bool) error {
 	switch {
-	case c.q == nil:
+	case c.built:
 		return j.build(c, r, claimed)
 	case u == nil && j.extendFromLog && claimed == c.slot:
 		j.notices.Add(Finding{
@@ -233,7 +233,7 @@ func (j *join) absent(t *topicQueues, key cq.Key, claimed int64, r *message.Reco
 	}
 	switch {
 	case j.missing == MissingBuild:
-		c := &cursor{key: key, slot: claimed, bounds: cq.Bounds{Min: claimed, Max: claimed, MinPhyOffset: r.PhyOffset, LastPhyOffset: -1}}
+		c := &cursor{key: key, built: true, slot: claimed, bounds: cq.Bounds{Min: claimed, Max: claimed, MinPhyOffset: r.PhyOffset, LastPhyOffset: -1}}
 		j.add(c)
 		j.built = append(j.built, c)
 		j.notices.Add(Finding{
@@ -248,7 +248,7 @@ func (j *join) absent(t *topicQueues, key cq.Key, claimed int64, r *message.Reco
 		report(CodeSkippedQueue, "records of this topic have no queue; left out as asked")
 		return nil, nil
 	default:
-		c := &cursor{key: key}
+		c := &cursor{key: key, built: true}
 		return nil, j.damage(c, Finding{
 			Code: CodeMissingQueue, QueueOffset: claimed, PhyOffset: r.PhyOffset,
 			Text: fmt.Sprintf("the record at %d (slot %d) belongs to it, but the %s side has no such queue (--missing-queues build makes it from the log, skip leaves it out)",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -134,6 +135,7 @@ func (v *verification) auditAll(ctx context.Context) error {
 					known: m.dir.KnownTopics, missing: m.missing(), keep: v.source, acceptTornTail: m.opt.AcceptTornTail,
 				})
 				a.part, a.parts, a.report = part, parts, v.add
+				a.keys = func(int) iter.Seq2[cq.Key, error] { return v.keys() }
 				a.notice = func(f Finding) {
 					v.mu.Lock()
 					defer v.mu.Unlock()
@@ -155,6 +157,17 @@ func (v *verification) auditAll(ctx context.Context) error {
 	}
 	wg.Wait()
 	return context.Cause(ctx)
+}
+
+// keys yields those of all queues.
+func (v *verification) keys() iter.Seq2[cq.Key, error] {
+	return func(yield func(cq.Key, error) bool) {
+		for i := range v.proofs {
+			if !yield(v.proofs[i].key, nil) {
+				return
+			}
+		}
+	}
 }
 
 // auditSides are those that have to agree: after a cutover the one that reads belong to, as the other is behind.

@@ -23,7 +23,7 @@ func (m *Migrator) verifyAfter(ctx context.Context) (*VerifyResult, error) {
 		return nil, err
 	}
 	if !m.dir.found(m.state.From) {
-		res := &VerifyResult{Queues: len(proven.cursors), Units: proven.units, Samples: proven.records, Notices: proven.notices}
+		res := &VerifyResult{Queues: proven.queues, Units: proven.units, Samples: proven.records, Notices: proven.notices}
 		res.Notices.Add(Finding{Code: CodeSideRemoved, QueueOffset: -1, PhyOffset: -1, Text: fmt.Sprintf("the %s side is not there any more: only the %s side was compared, with the log", m.state.From, m.state.To)})
 		return res, nil
 	}

@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/tandemq/tandemmq/cq"
 )
@@ -50,4 +51,59 @@ func (m *Migrator) reading(kind cq.Kind, fn func(s cq.Store) error) (err error) 
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return fn(s)
+}
+
+// keyLister is implemented by stores that can list their queues without a look at each: some of those listed may not be there.
+type keyLister interface {
+	Keys() ([]cq.Key, error)
+}
+
+// possibleKeys yields the keys of the queues of r, in no order, and perhaps those of some that it does not have.
+func possibleKeys(r cq.Reader) iter.Seq2[cq.Key, error] {
+	l, ok := r.(keyLister)
+	if !ok {
+		return r.Queues()
+	}
+	return func(yield func(cq.Key, error) bool) {
+		keys, err := l.Keys()
+		for _, k := range keys {
+			if !yield(k, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(cq.Key{}, err)
+		}
+	}
+}
+
+// sideReader reads the queues of a side by their names, and so holds nothing of them: there may be a million.
+type sideReader struct {
+	cq.Reader
+	sparse cq.SparseReader // nil: the store remembers its queues in any case
+}
+
+func newSideReader(r cq.Reader) sideReader {
+	sparse, _ := r.(cq.SparseReader)
+	return sideReader{r, sparse}
+}
+
+// read is Read of a queue for slots that lie below its max.
+func (r sideReader) read(k cq.Key, slot int64, dst []cq.Unit) (int, error) {
+	if r.sparse != nil {
+		return r.sparse.ReadSparse(k, slot, dst)
+	}
+	q, ok := r.Queue(k)
+	if !ok {
+		return 0, &cq.RangeError{Key: k, Want: slot}
+	}
+	return q.Read(slot, dst)
+}
+
+// where is Where of a queue; empty where there is none.
+func (r sideReader) where(k cq.Key, slot int64) string {
+	if q, ok := r.Queue(k); ok {
+		return q.Where(slot)
+	}
+	return ""
 }

@@ -366,7 +366,7 @@ func (r *repair) importRuns(ctx context.Context, side int) error {
 
 // clear removes the files of a queue that are no run of files, before the queue is written anew.
 func (r *repair) clear(ctx context.Context, side int, q *auditQueue) error {
-	if s := &q.sides[side]; s.bad == nil || s.stored != nil || r.kinds[side] != cq.KindFile || r.dropped[side][q.key] {
+	if s := &q.sides[side]; s.readable() || r.kinds[side] != cq.KindFile || r.dropped[side][q.key] {
 		return nil
 	}
 	return r.drop(ctx, side, q.key)
@@ -434,7 +434,7 @@ func (r *repair) end(ctx context.Context, a *audit, side int, q *auditQueue) err
 			e.LastPhyOffset = s.lastPhy
 		}
 	}
-	if sk, ok := r.targets[side].(cq.Skipper); ok && r.kinds[side] == cq.KindFile && (s.lastSlot >= 0 || s.q != nil && (s.bad == nil || s.stored != nil)) {
+	if sk, ok := r.targets[side].(cq.Skipper); ok && r.kinds[side] == cq.KindFile && (s.lastSlot >= 0 || s.there() && s.readable()) {
 		return sk.Skip(ctx, q.key, e.Max) // files say by themselves where a queue ends
 	}
 	if r.ends[side] = append(r.ends[side], e); len(r.ends[side]) < publishBatch {
@@ -474,7 +474,7 @@ func partsOf(sides []cq.Reader) (uint32, error) {
 	most := 0
 	for _, s := range sides {
 		n := 0
-		for _, err := range s.Queues() {
+		for _, err := range possibleKeys(s) {
 			if err != nil {
 				return 0, err
 			}

@@ -81,16 +81,9 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (_ *CutoverResult,
 // hadLightQueues tells whether light queues were verified here: then the old side's having none does not mean that dispatch to
 // them was off.
 func (m *Migrator) hadLightQueues() (bool, error) {
-	_, queues, err := readCertificate(m.dir.StateDir)
-	if err != nil {
-		return false, err
-	}
-	for k := range queues {
-		if k.IsLMQ() {
-			return true, nil
-		}
-	}
-	return false, nil
+	light := false
+	_, err := readCertificate(m.dir.StateDir, func(k cq.Key, _ certLine) { light = light || k.IsLMQ() })
+	return light, err
 }
 
 // compareBack proves the old side before reads go back to it.
@@ -100,7 +93,7 @@ func (m *Migrator) compareBack(ctx context.Context, res *CutoverResult) error {
 		if err != nil {
 			return err
 		}
-		res.Queues, res.Units = len(p.cursors), p.units
+		res.Queues, res.Units = p.queues, p.units
 		return nil
 	}
 	v := &verification{m: m, step: "rollback", source: m.state.To, target: m.state.From, samples: m.opt.Samples, targetAhead: true}
@@ -130,6 +123,7 @@ func (m *Migrator) prove(ctx context.Context, step string, side cq.Kind) (j *joi
 			return nil
 		}
 		_, err = j.run(-1)
+		j.queues, j.cursors, j.topics = len(j.cursors), nil, nil // what comes next takes memory for each queue as well
 		return err
 	})
 	if err == nil && j.found.Len() > 0 {

@@ -103,7 +103,9 @@ type verification struct {
 	after          bool // the migration is over: the log may have grown since
 
 	src, dst cq.Store
+	reads    [2]sideReader // of src and dst
 	proofs   []proof
+	ends     [2]atomic.Int64 // of the last record that a queue of src, or dst, leads to
 	perQueue int
 
 	mu      sync.Mutex
@@ -121,7 +123,20 @@ type proof struct {
 	key    cq.Key
 	bounds cq.Bounds
 	crc    uint32
-	side   string // "both", or "target" for a queue the source does not have
+	side   proofSide
+}
+
+// proofSide says who has a queue. In the certificate it is a word.
+type proofSide uint8
+
+const (
+	onNone   proofSide = iota // none, after all
+	onBoth                    // the source; the target should
+	onTarget                  // the target alone
+)
+
+func (s proofSide) String() string {
+	return [...]string{onNone: "none", onBoth: "both", onTarget: "target"}[s]
 }
 
 func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
@@ -144,17 +159,21 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, v.src.Close()) }()
+	v.ends[0].Store(-1)
+	v.ends[1].Store(-1)
 	if v.dst, err = m.dir.OpenReader(v.target); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, v.dst.Close()) }()
 
+	v.reads = [2]sideReader{newSideReader(v.src), newSideReader(v.dst)}
 	if err := v.list(); err != nil {
 		return nil, err
 	}
 	if err := v.compareAll(ctx); err != nil {
 		return nil, err
 	}
+	v.proofs = slices.DeleteFunc(v.proofs, func(p proof) bool { return p.side == onNone })
 	if v.level.records() {
 		if err := v.auditAll(ctx); err != nil {
 			return nil, err
@@ -175,7 +194,7 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 	}
 	fp := Fingerprint{
 		LogMin: m.dir.Log.MinOffset(), LogEnd: end, Queues: len(v.proofs), Units: v.units.Load(), Digest: digest(v.proofs),
-		SourceDispatchFrom: v.src.DispatchFrom(), TargetDispatchFrom: v.dst.DispatchFrom(), Time: m.now().UTC().Truncate(time.Millisecond),
+		SourceDispatchFrom: v.dispatchFrom(0), TargetDispatchFrom: v.dispatchFrom(1), Time: m.now().UTC().Truncate(time.Millisecond),
 	}
 	return &VerifyResult{
 		Level: v.level, Searches: v.searches.Load(), Queues: fp.Queues, Units: fp.Units, Samples: v.sampled.Load(), Fingerprint: fp, Notices: v.notices, Elapsed: time.Since(start),
@@ -203,25 +222,63 @@ func logEnd(log *commitlog.Log, acceptTorn bool) (int64, error) {
 
 // list collects the queues of both sides.
 func (v *verification) list() error {
-	for k, err := range v.src.Queues() {
-		if err != nil {
-			return err
-		}
-		v.proofs = append(v.proofs, proof{key: k, side: "both"})
+	src, err := sortedPossible(v.src)
+	if err != nil {
+		return err
 	}
-	for k, err := range v.dst.Queues() {
-		if err != nil {
-			return err
-		}
-		if _, ok := v.src.Queue(k); !ok {
-			v.proofs = append(v.proofs, proof{key: k, side: "target"})
+	dst, err := sortedPossible(v.dst)
+	if err != nil {
+		return err
+	}
+	v.proofs = make([]proof, 0, max(len(src), len(dst))) // mostly they are the same
+	for len(src)+len(dst) > 0 {
+		switch {
+		case len(src) == 0 || len(dst) > 0 && dst[0].Compare(src[0]) < 0:
+			v.proofs = append(v.proofs, proof{key: dst[0], side: onTarget})
+			dst = dst[1:]
+		default:
+			v.proofs = append(v.proofs, proof{key: src[0], side: onBoth})
+			if len(dst) > 0 && dst[0] == src[0] {
+				dst = dst[1:]
+			}
+			src = src[1:]
 		}
 	}
-	slices.SortFunc(v.proofs, func(a, b proof) int { return a.key.Compare(b.key) })
 	if v.samples > 0 && v.level != LevelCounts && !v.level.records() {
 		v.perQueue = max(v.samples/max(len(v.proofs), 1), 2)
 	}
 	return nil
+}
+
+// sortedPossible lists the queues of r, and perhaps some that it does not have, by topic and queue id.
+func sortedPossible(r cq.Reader) ([]cq.Key, error) {
+	var keys []cq.Key
+	for k, err := range possibleKeys(r) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, cq.Key.Compare)
+	return keys, nil
+}
+
+// noteEnd notes the bounds of a queue of a side that was looked at.
+func (v *verification) noteEnd(side int, b cq.Bounds) {
+	for e := &v.ends[side]; ; {
+		if was := e.Load(); b.MaxPhyOffset <= was || e.CompareAndSwap(was, b.MaxPhyOffset) {
+			return
+		}
+	}
+}
+
+// dispatchFrom is DispatchFrom of a side. Files say it by all their queues, which have just been looked at.
+func (v *verification) dispatchFrom(side int) int64 {
+	s := [...]cq.Store{v.src, v.dst}[side]
+	if s.Kind() == cq.KindFile {
+		return v.ends[side].Load()
+	}
+	return s.DispatchFrom()
 }
 
 // compareAll runs one worker per processor over the queues.
@@ -234,6 +291,9 @@ func (v *verification) compareAll(ctx context.Context) error {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			w := comparer{v: v, a: make([]cq.Unit, compareBatch), b: make([]cq.Unit, compareBatch)}
+			for i := range w.held {
+				w.held[i].buf = make([]cq.Unit, compareBatch)
+			}
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(v.proofs) || ctx.Err() != nil {
@@ -278,20 +338,56 @@ const compareBatch = 2048
 type comparer struct {
 	v    *verification
 	a, b []cq.Unit
+	held [2]heldQueue // of the queue that is compared, on both sides
 	rec  message.Record
+}
+
+// heldQueue is a short queue whose units were read all at once: one of files is then not mapped, and RocksDB is asked once.
+type heldQueue struct {
+	cq.Queue
+	from  int64
+	units []cq.Unit
+	buf   []cq.Unit
+}
+
+// Read answers from what is held.
+func (h *heldQueue) Read(from int64, dst []cq.Unit) (int, error) {
+	if i := from - h.from; i >= 0 && i < int64(len(h.units)) {
+		return copy(dst, h.units[i:]), nil
+	}
+	return h.Queue.Read(from, dst)
+}
+
+// hold returns q, or where it is short and whole what holds its units.
+func (w *comparer) hold(side int, q cq.Queue, b cq.Bounds) cq.Queue {
+	h := &w.held[side]
+	n := b.Max - b.Min
+	if n <= 0 || n > int64(len(h.buf)) {
+		return q
+	}
+	if got, err := w.v.reads[side].read(q.Key(), b.Min, h.buf[:n]); err != nil || int64(got) < n {
+		return q // which tells what is wrong
+	}
+	h.Queue, h.from, h.units = q, b.Min, h.buf[:n]
+	return h
 }
 
 func (w *comparer) compare(ctx context.Context, p *proof) error {
 	v := w.v
-	if p.side == "target" {
+	if p.side == onTarget {
 		return w.onlyTarget(ctx, p)
 	}
-	sq, _ := v.src.Queue(p.key)
+	sq, ok := v.src.Queue(p.key)
+	if !ok {
+		p.side = onTarget
+		return w.onlyTarget(ctx, p)
+	}
 	sb, err := sq.Bounds()
 	if err != nil {
 		return w.bad(p, v.source, err)
 	}
 	p.bounds = sb
+	v.noteEnd(0, sb)
 	dq, ok := v.dst.Queue(p.key)
 	if !ok {
 		if sb.Max > 0 {
@@ -303,6 +399,7 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	if err != nil {
 		return w.bad(p, v.target, err)
 	}
+	v.noteEnd(1, db)
 	ahead := v.targetAhead && db.Max > sb.Max
 	if db.Max != sb.Max && !ahead {
 		v.find(p.key, queueFinding(CodeMaxDiffers, p.key, fmt.Sprintf("max offset %d on the %s side, %d on the %s side", sb.Max, v.source, db.Max, v.target)))
@@ -317,7 +414,8 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	if v.level == LevelCounts {
 		return nil
 	}
-	if err := w.units(ctx, p, sq, dq, min(sb.Max, db.Max)); err != nil {
+	hs, hd := w.hold(0, sq, sb), w.hold(1, dq, db)
+	if err := w.units(ctx, p, hs, hd, min(sb.Max, db.Max)); err != nil {
 		return err
 	}
 	if v.level.times() && !ahead {
@@ -327,13 +425,13 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	}
 	if ahead {
 		p.bounds = db
-		return w.againstLog(ctx, p.key, dq, max(sb.Max, db.Min), db.Max, 1)
+		return w.againstLog(ctx, p.key, hd, max(sb.Max, db.Min), db.Max, 1)
 	}
 	if v.perQueue > 0 && sb.Max > sb.Min {
 		// Sample the side that carries times, so that they are proven too.
-		q := dq
+		q := hd
 		if v.source == cq.KindRocks {
-			q = sq
+			q = hs
 		}
 		return w.againstLog(ctx, p.key, q, sb.Min, min(sb.Max, db.Max), max((sb.Max-sb.Min)/int64(v.perQueue), 1))
 	}
@@ -467,6 +565,7 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	v := w.v
 	q, ok := v.dst.Queue(p.key)
 	if !ok {
+		p.side = onNone
 		return nil
 	}
 	b, err := q.Bounds()
@@ -474,6 +573,7 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 		return w.bad(p, v.target, err)
 	}
 	p.bounds = b
+	v.noteEnd(1, b)
 	light := p.key.IsLMQ() && v.target == cq.KindRocks
 	if !light && !v.m.state.Built(p.key) && !v.targetAhead && !b.Empty() {
 		v.find(p.key, queueFinding(CodeOnlyInTarget, p.key, fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)))
@@ -482,6 +582,7 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	if v.level == LevelCounts {
 		return nil
 	}
+	q = w.hold(1, q, b)
 	if err := w.units(ctx, p, q, q, b.Max); err != nil || v.level.records() {
 		return err
 	}

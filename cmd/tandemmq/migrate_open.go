@@ -23,7 +23,7 @@ import (
 )
 
 // migrateMemory is where the collector begins to work harder in a migrate step, in bytes.
-const migrateMemory = 256 << 20
+const migrateMemory = 400 << 20
 
 // withMigration opens the store directory for one migrate step, runs it and closes everything again.
 func withMigration(c *cli.Context, step string, run func(*migration) error) (err error) {

@@ -8,8 +8,9 @@
 // # Basics
 //
 // Open reads next to nothing. A queue is looked at when it is asked for: its directory is listed and its last file
-// scanned where the filesystem has data, once; from then on its bounds are in memory, about 250 bytes a queue. Files are
-// mapped by internal/mappedfile while they are in use. Neither descriptors nor mappings grow with the number of queues.
+// scanned where the filesystem has data, once; from then on its bounds are in memory, about 250 bytes a queue. A store that
+// is only read forgets them again where there are many (remembered.go), so that its memory does not grow with the number of
+// queues. Files are mapped by internal/mappedfile while they are in use. Neither descriptors nor mappings grow with it.
 //
 // The end of a queue is not written anywhere: it is where the units stop and the zeros begin. Min is not written
 // either: it is the first unit whose record is still in the log (Options.MinPhyOffset).

@@ -74,7 +74,7 @@ func (q *queue) searchMinLocked(minPhy int64) error {
 //
 // Source: ConsumeQueue.deleteExpiredFile, 5.5.0.
 func (s *Store) Expire(ctx context.Context, pause time.Duration) (done cq.Expired, err error) {
-	keys, err := s.listKeys()
+	keys, err := s.Keys()
 	if err != nil {
 		return done, err
 	}

@@ -1,6 +1,9 @@
 package file
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // maxOpenQueues is how many queues keep their list of files in memory (about 400 bytes each). Queues with unflushed
 // units stay beyond it. Mappings have a bound of their own, in internal/mappedfile.
@@ -14,25 +17,38 @@ const stepsPerEntry = 64
 // openTable knows the queues that hold an open list of files and closes the idle ones when there are too many. Like the
 // table of mappings it evicts by the clock algorithm, so that a reader pays one flag and no lock.
 type openTable struct {
-	mu    sync.Mutex
-	limit int
-	ring  []*queue
-	hand  int
+	mu     sync.Mutex
+	limit  int
+	ring   []*queue
+	hand   int
+	closed bool // none enters any more
 }
 
 // enter adds q, which its caller has locked, unless it is there; it closes idle queues until there is room, as far as
-// stepsPerEntry goes.
-func (t *openTable) enter(q *queue) {
+// stepsPerEntry goes. false: the store was closed, and the caller lets go of what it has opened.
+func (t *openTable) enter(q *queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
 	if q.ring >= 0 {
-		return
+		return true
 	}
 	for tries := min(2*len(t.ring), stepsPerEntry); len(t.ring) >= t.limit && tries > 0; tries-- {
 		t.stepLocked()
 	}
 	q.ring = len(t.ring)
 	t.ring = append(t.ring, q)
+	return true
+}
+
+// close has none enter any more, and returns those that are there.
+func (t *openTable) close() []*queue {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	return slices.Clone(t.ring)
 }
 
 // stepLocked looks at one queue of the ring and closes it when it is idle. It only tries the queue's lock: the caller of

@@ -260,7 +260,15 @@ func (q *queue) openFilesLocked() error {
 	}
 	q.files = files
 	q.recent.Store(true)
-	q.s.opened.enter(q)
+	return q.enterLocked()
+}
+
+// enterLocked notes that the queue has files open.
+func (q *queue) enterLocked() error {
+	if !q.s.opened.enter(q) {
+		q.dropFiles()
+		return cq.ErrClosed
+	}
 	return nil
 }
 
@@ -282,8 +290,7 @@ func (q *queue) openExtLocked() error {
 		return corruptLayout(err)
 	}
 	q.ext = ext
-	q.s.opened.enter(q)
-	return nil
+	return q.enterLocked()
 }
 
 // closeFilesLocked lets go of the lists of files. What was not synced stays in the page cache.

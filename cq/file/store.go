@@ -20,6 +20,8 @@ var (
 	_ cq.Expirer     = (*Store)(nil)
 	_ cq.Skipper     = (*Store)(nil)
 	_ cq.NameChecker = (*Store)(nil)
+
+	_ cq.SparseReader = (*Store)(nil)
 )
 
 // Options of Open.
@@ -50,6 +52,7 @@ type Store struct {
 	minPhyOffset atomic.Int64
 	reserved     func(topic string) bool // nil: none
 	log          *slog.Logger
+	remember     int // so many queues are remembered by a store that is only read
 	opened       openTable
 	closed       atomic.Bool
 
@@ -102,7 +105,10 @@ func Open(dir string, o Options) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.opened.limit = maxOpenQueues
+	s.opened.limit, s.remember = maxOpenQueues, maxRemembered
+	if s.readOnly {
+		s.opened.limit = maxOpenRemembered
+	}
 	s.queues.m = make(map[cq.Key]*queue)
 	s.accepted.Store(-1)
 	s.durable.Store(-1)
@@ -156,6 +162,7 @@ func (s *Store) obtain(k cq.Key) *queue {
 	if q, ok := s.queues.m[k]; ok {
 		return q
 	}
+	s.forgetSomeLocked()
 	q := &queue{s: s, key: k, ring: -1}
 	s.queues.m[k] = q
 	return q
@@ -165,7 +172,7 @@ func (s *Store) obtain(k cq.Key) *queue {
 // first, then each queue is looked at as it is yielded.
 func (s *Store) Queues() iter.Seq2[cq.Key, error] {
 	return func(yield func(cq.Key, error) bool) {
-		keys, err := s.listKeys()
+		keys, err := s.Keys()
 		for _, k := range keys {
 			if s.obtain(k).isPresent() && !yield(k, nil) {
 				return
@@ -177,8 +184,8 @@ func (s *Store) Queues() iter.Seq2[cq.Key, error] {
 	}
 }
 
-// listKeys returns the keys of all queue directories. With an error it returns those found before it.
-func (s *Store) listKeys() ([]cq.Key, error) {
+// Keys returns the keys of all queue directories, in no order, without a look into them: some may be bare, and no queues. With an error it returns those found before it.
+func (s *Store) Keys() ([]cq.Key, error) {
 	if s.closed.Load() {
 		return nil, cq.ErrClosed
 	}
@@ -202,7 +209,7 @@ func (s *Store) listKeys() ([]cq.Key, error) {
 // It is -1 when no queue has a unit, and also when one of them cannot be read: dispatching everything repairs it.
 // Source: ConsumeQueueStore.getDispatchFromPhyOffset, 5.5.0.
 func (s *Store) DispatchFrom() int64 {
-	keys, err := s.listKeys()
+	keys, err := s.Keys()
 	if err != nil {
 		return -1
 	}
@@ -273,9 +280,7 @@ func (s *Store) Close() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.closed.Store(true)
-	s.queues.RLock()
-	defer s.queues.RUnlock()
-	for _, q := range s.queues.m {
+	for _, q := range s.opened.close() { // none enters from here on
 		q.mu.Lock()
 		q.closeFilesLocked()
 		q.mu.Unlock()

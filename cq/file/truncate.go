@@ -30,7 +30,7 @@ func (s *Store) TruncateDirty(ctx context.Context, phyOffset int64) error {
 		return err
 	}
 	defer s.endWrite()
-	keys, err := s.listKeys()
+	keys, err := s.Keys()
 	if err != nil {
 		return err
 	}
