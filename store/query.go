@@ -237,16 +237,11 @@ func (q *querier) accept(phy int64) bool {
 		b, why, err = q.hit(phy)
 		return err
 	})
-	var gone *commitlog.RangeError
-	var missing *commitlog.MissingFileError
-	switch {
-	case errors.As(err, &gone):
-		why = "its record is not in the log: it has expired, or was not written"
-	case errors.As(err, &missing):
-		why = missing.String()
-	case err != nil:
-		q.failed = err
-		return false
+	if err != nil {
+		if why = whyAbsent(err); why == "" {
+			q.failed = err
+			return false
+		}
 	}
 	if why != "" {
 		if e := q.req.Explain; e != nil && len(e.Rejected) < maxExplainedHits {
@@ -257,6 +252,19 @@ func (q *querier) accept(phy int64) bool {
 	q.res.Messages = append(q.res.Messages, Message{Record: b, QueueOffset: q.record.QueueOffset, PhyOffset: phy})
 	q.res.Bytes += len(b)
 	return true
+}
+
+// whyAbsent says in words why the log does not have a record; "": err is something else.
+func whyAbsent(err error) string {
+	var gone *commitlog.RangeError
+	var missing *commitlog.MissingFileError
+	switch {
+	case errors.As(err, &gone):
+		return "its record is not in the log: it has expired, or was not written"
+	case errors.As(err, &missing):
+		return missing.String()
+	}
+	return ""
 }
 
 const notRecord = "no record is there"
