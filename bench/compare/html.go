@@ -37,7 +37,7 @@ type page struct {
 
 // seriesOf gives each engine its colour. Those that compare stores have always the same; others, which compare ways of doing one thing, begin anew in each group.
 func seriesOf(r *Report) []htmlreport.Series {
-	series := []htmlreport.Series{{Name: File}, {Name: Rocks, Color: 1}, {Name: Combine, Color: 2}, {Name: Java, Color: 3}}
+	series := []htmlreport.Series{{Name: File}, {Name: Rocks, Color: 1}, {Name: Combine, Color: 2}, {Name: Java, Color: 3}, {Name: JavaRocks, Color: 4}}
 	others := map[string]int{} // by group
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -293,7 +293,7 @@ func (h *page) headlines(rows []*Row) *htmlreport.Table {
 			}
 			if java {
 				text := ""
-				if times, ok := h.r.Advantage(row, Java); ok && row.Engine != Java {
+				if times, ok := h.r.Advantage(row, Java); ok && !IsJava(row.Engine) {
 					text = calibrate.Short(times) + " ×"
 				}
 				cells = append(cells, htmlreport.Number(text))

@@ -33,6 +33,9 @@ type JavaStore struct {
 	classPath string
 }
 
+// JavaBuilt tells whether NewJava finds all that it needs, or has to fetch and to build it first.
+func JavaBuilt() bool { return java.Built() }
+
 // NewJava returns RocketMQ's store 5.5.0. The error is one line that says why there is none: no JDK, no Maven, or nothing to build it from.
 func NewJava(ctx context.Context) (*JavaStore, error) {
 	classPath, err := java.Build(ctx)

@@ -17,9 +17,9 @@ func Budget() map[string]string {
 		"flush":       "asynchronous, every 500 ms, or SYNC_FLUSH where the scenario says so; the same for all",
 		"files":       "log files of 1 GiB, queue files of 300,000 units, index files of 5 million slots: the defaults, which are RocketMQ's",
 		"index":       "built by all, three entries a message: its key, its unique key, its tag",
-		"javaHeap":    "2 GiB, fixed (-Xms2g -Xmx2g); no other option of the JVM",
+		"javaHeap":    "2 GiB, fixed (-Xms2g -Xmx2g), and as much direct memory at most; no other option of the JVM",
 		"goHeap":      "GOGC and memory limit at their defaults",
-		"rocksCache":  "block cache of RocksDB queues at each program's default",
+		"rocksCache":  "block cache of RocksDB queues at each program's default: RocketMQ's 1 GiB and 128 MiB for offsets, ours 1/48 of the memory and a sixteenth of that",
 		"compression": "of RocksDB queues: each program's default",
 	}
 }

@@ -74,6 +74,9 @@ func runBenchCompare(c *cli.Context) error {
 		if e = strings.TrimSpace(e); !slices.Contains(compare.StoreEngines(), e) {
 			return usageError("--engines %q: use file, rocks, combine, java and java-rocks, with commas between", c.String("engines"))
 		}
+		if compare.IsJava(e) && !compare.JavaBuilt() {
+			fmt.Fprintln(c.App.ErrWriter, "RocketMQ's store is fetched and built, once")
+		}
 		if why := engineMissing(c.Context, e); why != "" {
 			x.Left = append(x.Left, "engine "+e+": "+why)
 			continue

@@ -45,20 +45,33 @@ func BuildBroker(ctx context.Context) (classPath string, err error) {
 	return buildProject(ctx, sources, "peer")
 }
 
+// Built tells whether Build has nothing to build.
+func Built() bool {
+	_, done, err := place(storeSources)
+	if err == nil {
+		_, err = os.Stat(done)
+	}
+	return err == nil
+}
+
+// place returns the directory of all builds, and that of a build of these sources in it.
+func place(sources fs.FS) (cache, done string, err error) {
+	if cache, err = cacheDir(); err != nil {
+		return "", "", err
+	}
+	key, err := sourcesKey(sources)
+	return cache, filepath.Join(cache, key), err
+}
+
 // buildProject builds one Maven project. It builds in a directory of its own and renames that at the end, so a killed build
 // leaves nothing that looks finished and two builds at once do no harm.
 func buildProject(ctx context.Context, sources fs.FS, artifact string) (classPath string, err error) {
 	building.Lock()
 	defer building.Unlock()
-	cache, err := cacheDir()
+	cache, done, err := place(sources)
 	if err != nil {
 		return "", err
 	}
-	key, err := sourcesKey(sources)
-	if err != nil {
-		return "", fmt.Errorf("build the Java programs: %w", err)
-	}
-	done := filepath.Join(cache, key)
 	classPath = filepath.Join(done, "target", artifact+"-1.jar") + string(os.PathListSeparator) + filepath.Join(done, "target", "lib") + "/*"
 	if _, err := os.Stat(done); err == nil {
 		return classPath, nil
