@@ -62,6 +62,33 @@ func TestFRJ01RocksDBWaitsForRoom(t *testing.T) {
 	requireWhole(t, root, o)
 }
 
+// FR-J01: an index without room on its disk waits for it, and has everything when there is room.
+func TestFRJ01TheIndexWaitsForRoom(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	o.MaxHashSlotNum, o.MaxIndexNum = 200_000, 20_000 // slots are holes at first, entries are not
+	root := t.TempDir()
+	resize := smallDisk(t, NewLayout(root).IndexDir(), 300)
+	s := openStore(t, root, o)
+	indexWaits := func() bool { return s.views.index.follow.full.Load() > 0 }
+	n := 0
+	for ; !indexWaits() && n < 20_000; n++ {
+		putKeyed(t, s, "T", fmt.Sprintf("u%d", n), fmt.Sprintf("k%d", n), "")
+	}
+	require.True(t, indexWaits())
+	time.Sleep(deliverTries * minDeliverWait)
+	require.True(t, indexWaits(), "it waits on")
+	resize(64 << 10)
+	awaitIndex(t, s)
+	require.False(t, indexWaits())
+	var res QueryResult
+	for _, i := range []int{0, n / 2, n - 1} {
+		require.NoError(t, s.Query(QueryRequest{Topic: "T", Key: fmt.Sprintf("k%d", i)}, &res))
+		require.Len(t, res.Messages, 1)
+	}
+	res.Release()
+	require.NoError(t, s.Close())
+}
+
 // Puts that a failure forbids also after a restart say what allows them again.
 func TestFlagsOfFailuresNameTheirRemedy(t *testing.T) {
 	root := t.TempDir()

@@ -244,9 +244,11 @@ func (p *putter) awaitDispatch(ctx context.Context) error {
 			return nil
 		}
 	}
-	behind := p.s.views.behind()
-	return &PutError{PutOSPageCacheBusy, fmt.Errorf("consume queues are %d bytes behind the log, maxDispatchBehindBytes is %d: %w", behind, p.s.live().MaxDispatchBehindBytes,
-		errors.Join(p.s.views.follow.failure(), ctx.Err()))}
+	err := fmt.Errorf("consume queues are %d bytes behind the log, maxDispatchBehindBytes is %d", p.s.views.behind(), p.s.live().MaxDispatchBehindBytes)
+	if why := errors.Join(p.s.views.follow.failure(), ctx.Err()); why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	return &PutError{PutOSPageCacheBusy, err}
 }
 
 // fill encodes the message, or the elements of the batch, over the reserved bytes. Everything that can fail was checked.

@@ -3,8 +3,10 @@ package mmap
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 )
 
 // ErrFault is the class of a FaultError.
@@ -19,14 +21,20 @@ type FaultError struct {
 	Path   string  // the mapped file
 	Offset int64   // byte position in it
 	Addr   uintptr // the address
+	Full   bool    // the filesystem has next to no room left: it matches syscall.ENOSPC as well
 }
 
 func (e *FaultError) Error() string {
 	return fmt.Sprintf("touch mapped file %s at %d: %v (file cut, disk full or read error)", e.Path, e.Offset, ErrFault)
 }
 
-// Is matches ErrFault.
-func (e *FaultError) Is(target error) bool { return target == ErrFault }
+// Is matches ErrFault, and syscall.ENOSPC where there is no room.
+func (e *FaultError) Is(target error) bool {
+	return target == ErrFault || e.Full && target == syscall.ENOSPC
+}
+
+// nextToNoRoom is how much is left of a filesystem that has no room for a page somebody touches: what it keeps for itself differs.
+const nextToNoRoom = 1 << 20
 
 // GuardFault runs fn and returns its error. When fn faults on memory of a live Region (SIGBUS), the fault becomes a
 // *FaultError; every other panic passes, a fault on memory that is not (or no longer) mapped included, because that is
@@ -50,7 +58,8 @@ func faultOf(r any) error {
 	if e, ok := r.(runtime.Error); ok {
 		if a, ok := e.(interface{ Addr() uintptr }); ok {
 			if path, off, ok := live.find(a.Addr()); ok {
-				return &FaultError{Path: path, Offset: off, Addr: a.Addr()}
+				_, free, err := usage(filepath.Dir(path))
+				return &FaultError{Path: path, Offset: off, Addr: a.Addr(), Full: err == nil && free < nextToNoRoom}
 			}
 		}
 	}

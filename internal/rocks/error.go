@@ -31,7 +31,7 @@ func (e *Error) Error() string {
 	if e.Err != nil {
 		s += e.Err.Error()
 	}
-	if e.Op == opOpen && e.Err == nil && !e.Locked() && e.families.view() {
+	if e.Op == opOpen && e.Err == nil && !e.Locked() && !e.NoSpace() && !strings.Contains(e.Text, "Permission denied") && e.families.view() {
 		what := "consume queues"
 		if e.families == IndexFamilies {
 			what = "message index"

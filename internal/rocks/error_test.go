@@ -31,3 +31,20 @@ func TestErrorPlace(t *testing.T) {
 		require.Equal(t, tt.offset, offset, tt.text)
 	}
 }
+
+// What a rebuild does not mend gets no such advice.
+func TestOpenErrorsAdviseARebuildOfWhatIsDamaged(t *testing.T) {
+	for text, advised := range map[string]bool{
+		"Corruption: bad magic": true,
+		"IO error: No such file or directory: While open a file for random read: /db/1.sst: No such file or directory": true,
+		"IO error: No space left on device: While appending to file: /db/1.log: No space left on device":               false,
+		"IO error: While open a file for appending: /db/LOG: Permission denied":                                        false,
+	} {
+		e := &Error{Op: opOpen, Dir: "/db", Text: text, families: QueueFamilies}
+		if advised {
+			require.ErrorContains(t, e, "rebuild the consume queues from the CommitLog")
+		} else {
+			require.NotContains(t, e.Error(), "rebuild")
+		}
+	}
+}
