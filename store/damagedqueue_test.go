@@ -64,7 +64,7 @@ func TestRecoverSetsRemnantsOfRocksDBAside(t *testing.T) {
 	rep, err := Recover(t.Context(), root, RecoverOptions{Options: &o, DryRun: true})
 	require.NoError(t, err)
 	require.Len(t, rep.Notes, 1)
-	require.Contains(t, rep.Notes[0], "without CURRENT")
+	require.Contains(t, rep.Notes[0], "has no file CURRENT: it is set aside, and its queues are built from the log")
 	rep, err = Recover(t.Context(), root, RecoverOptions{Options: &o})
 	require.NoError(t, err)
 	require.True(t, rep.AbortCleared)

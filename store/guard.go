@@ -106,7 +106,7 @@ func (s *Store) checkSides() error {
 	}
 	if remnants != nil {
 		g.kept.add(cq.KindRocks)
-		g.kept.By = fmt.Sprintf("files of a database without CURRENT are in %s", remnants.Dir)
+		g.kept.By = remnants.what()
 	}
 	g.kind = want.kinds()[0]
 	g.other = otherKind(g.kind)

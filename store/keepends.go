@@ -106,7 +106,7 @@ func (s *Store) salvageEnds(minPhy int64) *knownEnds {
 	known := newKnownEnds()
 	dir, err := newestAside(s.layout, "rocksdb")
 	if dir != "" {
-		known.takeFrom(func() (cq.Store, error) { return openSetAside(dir, minPhy) }, func(cq.Key) bool { return true })
+		known.takeFrom(func() (cq.Store, error) { return s.layout.openSetAside(dir, minPhy) }, func(cq.Key) bool { return true })
 	} else if err != nil {
 		known.failed = append(known.failed, err)
 	}

@@ -95,7 +95,7 @@ const currentFile = "CURRENT"
 
 // FindRocks tells where the store's RocksDB consume queues are: where a regular file CURRENT lies. found is false when
 // there is none. A store with one in both places is one that RocketMQ refuses, and an error here. A place that holds
-// other files of a database but no CURRENT is a *RemnantsError, whatever the other place holds.
+// other files of a database but no CURRENT, or a manifest that has lost its end, is a *RemnantsError, whatever the other place holds.
 //
 // Source: RocksDBConsumeQueueStore constructor, 5.5.0.
 func (l Layout) FindRocks() (dir string, layout RocksLayout, found bool, err error) {
@@ -114,6 +114,9 @@ func (l Layout) FindRocks() (dir string, layout RocksLayout, found bool, err err
 			return "", "", false, fmt.Errorf("look for RocksDB consume queues: both %s and %s hold a database (a file %s); RocketMQ opens neither: move the one that is not in use away",
 				dir, l.RocksDir(r), currentFile)
 		}
+		if why := l.cutManifest(l.RocksDir(r)); why != "" {
+			return "", "", false, &RemnantsError{Dir: l.RocksDir(r), Layout: r, File: rocksText(l.RocksDir(r), currentFile), Why: why}
+		}
 		dir, layout, found = l.RocksDir(r), r, true
 	}
 	return dir, layout, found, nil
@@ -121,16 +124,28 @@ func (l Layout) FindRocks() (dir string, layout RocksLayout, found bool, err err
 
 // RemnantsError tells of a directory with files of a RocksDB database and without CURRENT, the file that names the
 // manifest in use. RocksDB, told to create what is missing, takes such a directory for an empty one and begins anew. A
-// creation or a removal of a database that was cut short leaves the same.
+// creation or a removal of a database that was cut short leaves the same. Or, with Why, of a database whose manifest is older than it was.
 type RemnantsError struct {
 	Dir    string
 	Layout RocksLayout
-	File   string // name of one such file, the first in byte order
+	File   string // name of one such file, the first in byte order; with Why the manifest
+	Why    string // what makes the database an older one
 }
 
 func (e *RemnantsError) Error() string {
+	if e.Why != "" {
+		return fmt.Sprintf("look for RocksDB consume queues: %s: `tandemmq store recover --store %s` sets it aside and builds its queues from the log", e.what(), filepath.Dir(e.Dir))
+	}
 	return fmt.Sprintf("look for RocksDB consume queues: directory %s has files of a RocksDB database (%s) but its file %s is missing: `tandemmq store recover --store %s` sets the database aside and builds its queues from the log; or restore that file",
 		e.Dir, e.File, currentFile, filepath.Dir(e.Dir))
+}
+
+// what says what is wrong with the database.
+func (e *RemnantsError) what() string {
+	if e.Why != "" {
+		return fmt.Sprintf("the database in %s would be opened as it was at an earlier time: %s", e.Dir, e.Why)
+	}
+	return fmt.Sprintf("the database in %s has no file %s", e.Dir, currentFile)
 }
 
 // checkRemnants looks for a MANIFEST or an SST file in a place that has no CURRENT. Directories are topics, whatever their

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/logtest"
 )
 
 // smallDisk mounts a file system of so many KiB at dir, and returns what gives it another size.
@@ -98,4 +100,41 @@ func TestFlagsOfFailuresNameTheirRemedy(t *testing.T) {
 	require.ErrorIs(t, err, PutServiceNotAvailable)
 	require.ErrorContains(t, err, "`tandemmq store recover --store "+root+"`")
 	_ = s.Close()
+}
+
+// TestFillWaitsForRoom: a side that is filled from the log and meets a full disk, when it appends or when it is made durable, goes on by itself when there is room.
+func TestFillWaitsForRoom(t *testing.T) {
+	needRocksDB(t)
+	for kind, disk := range map[cq.Kind]int{cq.KindFile: 48, cq.KindRocks: 160} {
+		t.Run(string(kind), func(t *testing.T) {
+			o := combineOptions()
+			o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = StoreTypeFile, StoreTypeFile
+			if kind == cq.KindFile {
+				o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = StoreTypeRocksDB, StoreTypeRocksDB
+			}
+			o.UseSeparateStorePathForRocksdbCQ = true
+			o.MessageIndexEnable = false
+			o.MappedFileSizeConsumeQueue = 100_000
+			const n = 8000
+			root := filledStore(t, o, n)
+			dir := NewLayout(root).RocksDir(RocksSeparate)
+			if kind == cq.KindFile {
+				dir = NewLayout(root).ConsumeQueueDir()
+				require.NoError(t, os.Remove(NewLayout(root).queueOffsetsPath())) // by which each queue would be mended by itself
+			}
+			require.NoError(t, os.RemoveAll(dir))
+			resize := smallDisk(t, dir, disk)
+			var logged logtest.Log
+			o.Logger = logged.Logger()
+			o.rebuildBytes = 1
+			s := openStore(t, root, o)
+			require.Eventually(t, func() bool { return strings.Contains(logged.String(), "waits for room on its disk") }, 30*time.Second, 10*time.Millisecond, "%v", &logged)
+			putSome(t, s, 1)
+			resize(64 << 10)
+			require.Eventually(t, func() bool { return s.views.sides.hold.ended() }, 60*time.Second, 10*time.Millisecond)
+			require.NoError(t, s.awaitViews(t.Context()))
+			require.NoError(t, s.Close())
+			requireWhole(t, root, o)
+		})
+	}
 }

@@ -149,7 +149,11 @@ func consumedQueues(l Layout) map[cq.Key]int64 {
 var manifestName = regexp.MustCompile(`^MANIFEST-(\d+)$`)
 
 // openSetAside opens a database that was set aside, for reading. Without CURRENT the newest manifest is taken: what it tells may be old, and no end in it is too high.
-func openSetAside(dir string, minPhy int64) (cq.Store, error) {
+// Where the manifest is older than it was, all tables are taken.
+func (l Layout) openSetAside(dir string, minPhy int64) (cq.Store, error) {
+	if l.cutManifest(dir) != "" {
+		return openTables(dir, minPhy)
+	}
 	current := filepath.Join(dir, currentFile)
 	if _, err := os.Stat(current); missing(err) {
 		newest, number := "", int64(-1)
@@ -241,7 +245,7 @@ func (r *rebuilding) oldEnds(kind cq.Kind, minPhy int64) *knownEnds {
 			}
 			known.takeFrom(func() (cq.Store, error) {
 				if old.kind == cq.KindRocks {
-					return openSetAside(old.dir, minPhy)
+					return r.layout.openSetAside(old.dir, minPhy)
 				}
 				return openAt(old.dir, cq.KindFile, minPhy)
 			}, func(k cq.Key) bool { return r.job.owns(k) && (old.kind == kind || kind != cq.KindFile || !k.IsLMQ()) })

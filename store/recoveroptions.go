@@ -372,7 +372,7 @@ func (r *recovery) hasRocks() (bool, error) {
 	_, _, found, err := r.layout.FindRocks()
 	var remnants *RemnantsError
 	if errors.As(err, &remnants) && r.base.QueueDamagePolicy != QueueDamageRefuse {
-		r.note("files of a RocksDB database without CURRENT in %s are set aside, and its queues built from the log", remnants.Dir)
+		r.note("%s: it is set aside, and its queues are built from the log", remnants.what())
 		return true, nil
 	}
 	return found, err

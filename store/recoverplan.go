@@ -76,7 +76,7 @@ func (r *recovery) planQueues(s *Store, kind cq.Kind, log *commitlog.Log, checkp
 	var remnants *RemnantsError
 	switch {
 	case errors.As(err, &remnants):
-		return r.anew(name, log, fmt.Sprintf("the database in %s has no file %s", remnants.Dir, currentFile)).after("it is set aside"), nil
+		return r.anew(name, log, remnants.what()).after("it is set aside"), nil
 	case errors.Is(err, cq.ErrCorrupt) && kind == cq.KindRocks && r.base.QueueDamagePolicy == QueueDamageRebuild:
 		return r.anew(name, log, err.Error()).after("the database is set aside"), nil
 	case err != nil:

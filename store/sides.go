@@ -131,8 +131,57 @@ func (d *sides) run(ctx context.Context) error {
 		return nil
 	}
 	target := d.side(d.held)
+	defer d.fill.Store(nil)
+	if !d.v.s.waits {
+		release := d.v.s.brake.use()
+		defer release()
+	}
+	if told := d.v.s.o.rebuildStep; told != nil {
+		told(d.hold.from)
+	}
+	added := int64(0)
+	f := d.heldFiller(target, d.hold.from)
+	err := d.insistOnRoom(ctx, func() error {
+		err := f.run(ctx)
+		if added += f.added; err != nil { // all below was appended; repeats are accepted
+			f = d.heldFiller(target, f.seats.oldest(f.at.Load()))
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("build the %s side of the consume queues: %w", d.held, err)
+		d.failed.Store(&err)
+		return err
+	}
+	if err := d.insistOnRoom(ctx, func() error { return target.Flush(ctx) }); err != nil {
+		return err
+	}
+	if d.held == cq.KindFile {
+		if err := d.v.removeRebuildMark(); err != nil {
+			return err
+		}
+	}
+	close(d.hold.done)
+	d.v.s.logger.Info("a side of the consume queues is built", slog.String("kind", string(d.held)), slog.Int64("units", added))
+	return nil
+}
+
+// insistOnRoom does something again as long as it fails because the disk is full. Whoever waits for it is told instead.
+func (d *sides) insistOnRoom(ctx context.Context, do func() error) error {
+	for wait := minDeliverWait; ; wait = min(2*wait, maxDeliverWait) {
+		err := do()
+		if err == nil || ctx.Err() != nil || d.v.s.waits || !diskFull(err) && !errors.Is(err, cq.ErrNoRoom) {
+			return err
+		}
+		d.v.s.logger.Warn("a side of the consume queues waits for room on its disk", slog.String("kind", string(d.held)), slog.Any("err", err), slog.Duration("retryIn", wait))
+		sleep(ctx, wait)
+	}
+}
+
+// heldFiller makes one for the side that is held, and lets it be seen.
+func (d *sides) heldFiller(target cq.Store, from int64) *filler {
 	f := d.filler(d.held)
-	f.all, f.from = true, d.hold.from
+	f.all, f.from = true, from
 	f.saved = func(ctx context.Context, phy int64) error {
 		if err := target.Flush(ctx); err != nil {
 			return err
@@ -154,31 +203,10 @@ func (d *sides) run(ctx context.Context) error {
 		return nil
 	}
 	if !d.v.s.waits {
-		release := d.v.s.brake.use()
-		defer release()
 		f.pace = (&braking{b: &d.v.s.brake}).pause
 	}
 	d.fill.Store(f)
-	defer d.fill.Store(nil)
-	if told := d.v.s.o.rebuildStep; told != nil {
-		told(f.from)
-	}
-	if err := f.run(ctx); err != nil {
-		err = fmt.Errorf("build the %s side of the consume queues: %w", d.held, err)
-		d.failed.Store(&err)
-		return err
-	}
-	if err := target.Flush(ctx); err != nil {
-		return err
-	}
-	if d.held == cq.KindFile {
-		if err := d.v.removeRebuildMark(); err != nil {
-			return err
-		}
-	}
-	close(d.hold.done)
-	d.v.s.logger.Info("a side of the consume queues is built", slog.String("kind", string(d.held)), slog.Int64("units", f.added))
-	return nil
+	return f
 }
 
 // filler makes one for a side.

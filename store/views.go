@@ -39,6 +39,8 @@ type views struct {
 		err   error
 	}
 
+	manifest manifestNote // as last written; used by open, then guarded by flushing
+
 	verified chan struct{} // closed when the queues have been compared with the log
 
 	flushing   sync.Mutex // one flush at a time
@@ -236,6 +238,7 @@ func (v *views) flush(ctx context.Context) error {
 		return fmt.Errorf("flush consume queues: %w", err)
 	}
 	failpoint.Hit(failpoint.QueuesFlushed)
+	v.noteManifest()
 	if whole {
 		v.durableTo.Store(from)
 	}
@@ -355,7 +358,11 @@ func (v *views) close(ctx context.Context) (left, err error) {
 	for _, x := range v.indexes(true) {
 		left = errors.Join(left, x.close())
 	}
-	return left, v.queues.Close()
+	err = v.queues.Close()
+	v.flushing.Lock()
+	defer v.flushing.Unlock()
+	v.noteManifest() // closing may have added to it
+	return left, err
 }
 
 // compareAtClose waits until the queues have been compared with the log, unless a side of them is still being built.

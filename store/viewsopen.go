@@ -79,6 +79,7 @@ func (s *Store) openViews(unclean bool) (err error) {
 	if !s.waits {
 		v.noteKept()
 	}
+	v.noteManifest()
 	v.start()
 	return nil
 }

@@ -30,6 +30,9 @@ type Store struct{}
 // Open answers cq.ErrNoRocksDB.
 func Open(string, Options) (*Store, error) { return nil, cq.ErrNoRocksDB }
 
+// Repair answers cq.ErrNoRocksDB.
+func Repair(string) error { return cq.ErrNoRocksDB }
+
 // Kind names the store.
 func (*Store) Kind() cq.Kind { return cq.KindRocks }
 
