@@ -89,6 +89,12 @@ interop: rocksdb ## RocketMQ 5.5.0 itself opens what we wrote (installs a JDK an
 bench: rocksdb ## Go benchmarks; BENCH=regexp BENCHCOUNT=n
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -p 1 ./...
 
+.PHONY: bench-compare
+bench-compare: build ## the same workloads through each kind of store, beside RocketMQ's (installs a JDK and Maven), in five minutes; BENCHDIR=DIR, BENCHFLAGS="--profile full"
+	@scripts/setup.sh java
+	@mkdir -p $(BENCHDIR)
+	bin/tandemmq bench compare --dir $(BENCHDIR) --json $(BENCHDIR)/compare.json --html $(BENCHDIR)/compare.html $(BENCHFLAGS)
+
 .PHONY: bench-migrate
 bench-migrate: build ## backfill speed and memory, with its RATIO lines; BENCHDIR=DIR
 	@mkdir -p $(BENCHDIR)

@@ -52,7 +52,8 @@ type Runner struct {
 type group struct {
 	scenarios []Scenario
 	engines   []string
-	failed    map[string]bool // by engine: it is not tried again
+	failed    map[string]bool          // by engine: it is not tried again
+	took      map[string]time.Duration // likewise, the last time
 }
 
 // Run runs the scenarios, repetition by repetition, in each of them one after the other, engine by engine. A run that fails is told in its row; an error means that nothing can be said.
@@ -88,12 +89,12 @@ func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 	}
 	start := time.Now()
 	for n := range x.Reps {
-		began := time.Now()
-		if err := x.repeat(ctx, n+1, groups, runs, filepath.Join(work, fmt.Sprint(n+1)), start, rep); err != nil {
+		late, err := x.repeat(ctx, n+1, groups, runs, filepath.Join(work, fmt.Sprint(n+1)), start, rep)
+		if err != nil {
 			return nil, err
 		}
-		if took := time.Since(began); n+1 < x.Reps && x.late(start, took) {
-			x.leave(rep, fmt.Sprintf("repetitions after %d of %d: one takes %.0f s", n+1, x.Reps, took.Seconds()))
+		if n > 0 && late > 0 {
+			x.leave(rep, fmt.Sprintf("%d of %d runs of repetition %d of %d, and what comes after it: the time of the profile was over", late, runs, n+1, x.Reps))
 			break
 		}
 	}
@@ -137,15 +138,15 @@ func (x *Runner) groups() (all []*group) {
 			all[n-1].scenarios = append(all[n-1].scenarios, s)
 			continue
 		}
-		all = append(all, &group{[]Scenario{s}, engines, map[string]bool{}})
+		all = append(all, &group{[]Scenario{s}, engines, map[string]bool{}, map[string]time.Duration{}})
 	}
 	return all
 }
 
-// repeat is one repetition.
-func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, work string, start time.Time, rep *Report) error {
+// repeat is one repetition. It returns how many runs there was no time for.
+func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, work string, start time.Time, rep *Report) (late int, err error) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
-		return err
+		return 0, err
 	}
 	phase := func(int64) {}
 	if x.Phase != nil {
@@ -161,25 +162,29 @@ func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, w
 		}
 		for _, e := range g.engines {
 			if err := ctx.Err(); err != nil {
-				return err
+				return late, err
 			}
 			done++
 			switch {
 			case g.failed[e]:
-			case n == 1 && x.late(start, 0):
-				x.leave(rep, fmt.Sprintf("%s with %s: the time of the profile was over", s.Name, e))
+			case x.late(start, g.took[e]):
+				if late++; n == 1 {
+					x.leave(rep, fmt.Sprintf("%s with %s: the time of the profile was over", s.Name, e))
+				}
 			default:
+				began := time.Now()
 				one, err := x.one(ctx, g, e, filepath.Join(work, fmt.Sprintf("%d-%s", i, e)))
 				if err != nil {
-					return err
+					return late, err
 				}
 				g.failed[e] = one.Failed != ""
+				g.took[e] = time.Since(began)
 				x.keep(rep, g, n, e, one)
 			}
 			phase(done)
 		}
 	}
-	return nil
+	return late, nil
 }
 
 // keep gives each row of the group its part of what a run gave.

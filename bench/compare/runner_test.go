@@ -156,6 +156,14 @@ func TestLeft(t *testing.T) {
 	require.Len(t, rep.Left, 2)
 	require.Equal(t, "engine java: no JDK", rep.Left[0])
 	require.Contains(t, rep.Left[1], "huge: needs ")
+	// A repetition that is not the first is made as far as the time goes: a has taken a while.
+	g := x.groups()[1]
+	g.took[File] = quickTime
+	late, err := x.repeat(t.Context(), 2, []*group{g}, 1, t.TempDir(), time.Now().Add(-time.Second), rep)
+	require.NoError(t, err)
+	require.Equal(t, 1, late)
+	require.Len(t, ran, 2)
+	require.Len(t, rep.Left, 2, "it was run before")
 	require.True(t, x.late(time.Now().Add(-quickTime), time.Second))
 	require.False(t, x.late(time.Now(), time.Second))
 	x.Profile = Full
