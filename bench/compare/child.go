@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,13 +25,14 @@ type order struct {
 	Profile  Profile `json:"profile"`
 	Dir      string  `json:"dir"`
 	Cache    string  `json:"cache"`
+	Prepare  bool    `json:"prepare,omitempty"`
 }
 
 // OwnProcess returns an Execute for Runner: each run is a process of its own, which is the program with these words and one more, that it hands to Obey. It is killed with all that it
 // has started when ctx ends.
 func OwnProcess(program string, words ...string) func(ctx context.Context, s *Scenario, r *Run) error {
 	return func(ctx context.Context, s *Scenario, r *Run) error {
-		told, err := json.Marshal(order{s.Name, r.Engine, r.Profile, r.Dir, r.Cache})
+		told, err := json.Marshal(order{s.Name, r.Engine, r.Profile, r.Dir, r.Cache, r.Prepare})
 		if err != nil {
 			return err
 		}
@@ -54,7 +56,7 @@ func OwnProcess(program string, words ...string) func(ctx context.Context, s *Sc
 			r.Figures[peakFigure] = anon
 		}
 		if did.Failed != "" {
-			return fmt.Errorf("%s", did.Failed)
+			return errors.New(did.Failed)
 		}
 		return nil
 	}
@@ -70,7 +72,7 @@ func Obey(ctx context.Context, w io.Writer, scenarios []Scenario, peer func(cont
 	if i < 0 {
 		return fmt.Errorf("no scenario %q", o.Scenario)
 	}
-	r := &Run{Engine: o.Engine, Profile: o.Profile, Dir: o.Dir, Cache: o.Cache, Figures: report.Figures{}, Latencies: map[string]calibrate.Summary{}}
+	r := &Run{Engine: o.Engine, Profile: o.Profile, Dir: o.Dir, Cache: o.Cache, Prepare: o.Prepare, Figures: report.Figures{}, Latencies: map[string]calibrate.Summary{}}
 	var err error
 	if r.Program, err = os.Executable(); err != nil {
 		return err
@@ -81,7 +83,7 @@ func Obey(ctx context.Context, w io.Writer, scenarios []Scenario, peer func(cont
 		}
 	}
 	did := Repetition{}
-	if err := scenarios[i].Run(ctx, r); err != nil {
+	if err := scenarios[i].Run(ctx, r); err != nil && !errors.Is(err, ErrPrepared) {
 		did.Failed = err.Error()
 	}
 	did.Figures, did.Latencies, did.Checks = r.Figures, r.Latencies, r.Checks

@@ -50,6 +50,7 @@ type Scenario struct {
 	// Shared: scenarios that follow one another with the same word here, the same Run and the same engines are done by one run, of which each takes the figures and latencies whose
 	// names begin with its Prefix (all of them, if that is empty).
 	Shared, Prefix string
+	Inputs         bool // Run asks for an Input, which is made before anything is measured
 	ManyFiles      bool // its directories are removed when all is measured: a filesystem makes files slowly for a while after many were removed
 	// Unfit tells why it cannot be run on this machine; nil, or "": it can.
 	Unfit func() string
@@ -63,6 +64,7 @@ type Run struct {
 	Profile Profile
 	Dir     string // fresh and empty; removed afterwards
 	Cache   string // inputs made once, below names of their own (see Input)
+	Prepare bool   // it has to be done up to its first Input, which then returns ErrPrepared
 	Program string // tandemmq itself, for what is measured as its commands do it; "" in tests of this package
 	Peer    Peer   // for the engines of RocketMQ; nil where it was not asked for
 

@@ -13,24 +13,36 @@ import (
 // inputVersion is a part of the names of inputs: it changes when what makes them does.
 const inputVersion = "1"
 
+// ErrPrepared is what Input returns where nothing but it was wanted.
+var ErrPrepared = errors.New("the input is there")
+
 // Input returns the directory of that name in the cache, which begin makes once. It is not to be written to: see CopyInput.
 func (r *Run) Input(name string, begin func(dir string) error) (string, error) {
 	done := filepath.Join(r.Cache, name+"-v"+inputVersion)
-	if _, err := os.Stat(done); err == nil {
-		return done, nil
+	if _, err := os.Stat(done); err != nil {
+		if err := r.makeInput(name, done, begin); err != nil {
+			return "", err
+		}
 	}
+	if r.Prepare {
+		return "", ErrPrepared
+	}
+	return done, nil
+}
+
+func (r *Run) makeInput(name, done string, begin func(dir string) error) error {
 	part, err := os.MkdirTemp(r.Cache, name+".part-")
 	if err != nil {
-		return "", err
+		return err
 	}
 	if err := begin(filepath.Join(part, "input")); err != nil {
-		return "", errors.Join(fmt.Errorf("make input %s: %w", name, err), os.RemoveAll(part))
+		return errors.Join(fmt.Errorf("make input %s: %w", name, err), os.RemoveAll(part))
 	}
 	err = os.Rename(filepath.Join(part, "input"), done)
 	if _, there := os.Stat(done); there == nil {
 		err = nil // another one was faster
 	}
-	return done, errors.Join(err, os.RemoveAll(part))
+	return errors.Join(err, os.RemoveAll(part))
 }
 
 // CopyInput copies an input, holes as holes, into a directory that is not there yet.

@@ -18,6 +18,7 @@ import (
 
 // What a scenario may take that does not say so.
 const (
+	inputLimit   = 10 * time.Minute // to make its input
 	defaultLimit = time.Minute
 	defaultDisk  = 6 << 30
 )
@@ -87,6 +88,9 @@ func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 		}
 		runs += len(g.engines)
 	}
+	if err := x.prepare(ctx, groups, filepath.Join(work, "inputs"), rep); err != nil {
+		return nil, err
+	}
 	start := time.Now()
 	for n := range x.Reps {
 		late, err := x.repeat(ctx, n+1, groups, runs, filepath.Join(work, fmt.Sprint(n+1)), start, rep)
@@ -143,6 +147,49 @@ func (x *Runner) groups() (all []*group) {
 	return all
 }
 
+// prepare has inputs made. The profile's time is that of what comes after it.
+func (x *Runner) prepare(ctx context.Context, groups []*group, work string, rep *Report) error {
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return err
+	}
+	runs := 0
+	for _, g := range groups {
+		if g.scenarios[0].Inputs {
+			runs += len(g.engines)
+		}
+	}
+	if runs == 0 {
+		return nil
+	}
+	done, phase := int64(0), func(int64) {}
+	if x.Phase != nil {
+		phase = x.Phase("inputs", int64(runs))
+	}
+	phase(done)
+	for _, g := range groups {
+		for _, e := range g.engines {
+			s := g.scenarios[0]
+			if !s.Inputs {
+				continue
+			}
+			if s.Limit < inputLimit {
+				s.Limit = inputLimit
+			}
+			one, err := x.one(ctx, &s, e, filepath.Join(work, fmt.Sprint(done)), true)
+			if err != nil {
+				return err
+			}
+			if one.Failed != "" {
+				g.failed[e] = true
+				x.keep(rep, g, 0, e, one)
+			}
+			done++
+			phase(done)
+		}
+	}
+	return nil
+}
+
 // repeat is one repetition. It returns how many runs there was no time for.
 func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, work string, start time.Time, rep *Report) (late int, err error) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
@@ -173,7 +220,7 @@ func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, w
 				}
 			default:
 				began := time.Now()
-				one, err := x.one(ctx, g, e, filepath.Join(work, fmt.Sprintf("%d-%s", i, e)))
+				one, err := x.one(ctx, &s, e, filepath.Join(work, fmt.Sprintf("%d-%s", i, e)), false)
 				if err != nil {
 					return late, err
 				}
@@ -225,12 +272,11 @@ const (
 	diskFigure = "diskMiB"     // what its directory occupied in the end
 )
 
-// one does one run of a group. What goes wrong in it is told in its result; an error is one of the runner.
-func (x *Runner) one(ctx context.Context, g *group, engine, dir string) (rep Repetition, err error) {
+// one does one run, or has its input made. What goes wrong in it is told in its result; an error is one of the runner.
+func (x *Runner) one(ctx context.Context, s *Scenario, engine, dir string, prepare bool) (rep Repetition, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return rep, err
 	}
-	s := g.scenarios[0]
 	defer func() {
 		if !s.ManyFiles {
 			err = errors.Join(err, os.RemoveAll(dir))
@@ -245,13 +291,13 @@ func (x *Runner) one(ctx context.Context, g *group, engine, dir string) (rep Rep
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r := &Run{Engine: engine, Profile: x.Profile, Dir: dir, Cache: x.Cache, Figures: report.Figures{}, Latencies: map[string]calibrate.Summary{}}
+	r := &Run{Engine: engine, Profile: x.Profile, Dir: dir, Cache: x.Cache, Prepare: prepare, Figures: report.Figures{}, Latencies: map[string]calibrate.Summary{}}
 	execute := x.Execute
 	if execute == nil {
 		execute = func(ctx context.Context, s *Scenario, r *Run) error { return s.Run(ctx, r) }
 	}
 	start := time.Now()
-	err = execute(limited, &s, r)
+	err = execute(limited, s, r)
 	took := time.Since(start)
 	if ctx.Err() != nil { // all of it is to end: this says nothing of the engine
 		return rep, ctx.Err()
@@ -259,8 +305,12 @@ func (x *Runner) one(ctx context.Context, g *group, engine, dir string) (rep Rep
 	switch {
 	case limited.Err() != nil:
 		err = fmt.Errorf("stopped after %v", limit)
+	case prepare:
+		if errors.Is(err, ErrPrepared) {
+			err = nil
+		}
 	case err == nil:
-		err = x.judge(&s, r)
+		err = x.judge(s, r)
 	}
 	rep = Repetition{Figures: r.Figures, Latencies: r.Latencies, Checks: r.Checks, Seconds: took.Seconds()}
 	if err != nil {

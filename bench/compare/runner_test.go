@@ -225,3 +225,30 @@ func TestInput(t *testing.T) {
 	require.Equal(t, want, got)
 	require.ErrorIs(t, CopyInput(from, to), os.ErrExist)
 }
+
+// Inputs are made before anything is measured, and what cannot be made fails its row.
+func TestPrepare(t *testing.T) {
+	var ran []string
+	made := 0
+	one := fake("one", []string{File, Rocks}, &ran, func(r *Run) error {
+		if r.Engine == Rocks {
+			_, err := r.Input("other", func(string) error { return errors.New("no room") })
+			return err
+		}
+		_, err := r.Input("some", func(dir string) error {
+			made++
+			return os.Mkdir(dir, 0o755)
+		})
+		return err
+	})
+	one.Inputs = true
+	x := runner(t, fake("before", []string{File}, &ran, nil), one)
+	rep, err := x.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"one file", "one rocks", "before file", "one file", "before file", "one file"}, ran)
+	require.Equal(t, 1, made)
+	require.Equal(t, 1, rep.Failed())
+	require.Equal(t, "make input other: no room", rep.Row("one", Rocks).Failed())
+	require.Len(t, rep.Row("one", File).Repetitions, 2)
+	requireClean(t, x)
+}

@@ -14,17 +14,17 @@ import (
 func OpenScenarios() []Scenario {
 	scenario := func(name, title string, logAlone bool, prepare func(root string) error) Scenario {
 		return Scenario{
-			Name: "open/" + name, Title: title, Engines: storeEngines, Headline: "readyMillis",
+			Name: "open/" + name, Title: title, Engines: storeEngines, Headline: "readyMillis", Inputs: true,
 			Run: func(ctx context.Context, r *Run) error { return r.open(ctx, logAlone, prepare) },
 		}
 	}
 	return []Scenario{
 		{
-			Name: "dispatch/catch-up", Title: "queues and index built from the log, by store.Recover, after it was verified", Engines: []string{File, Rocks, Combine}, Headline: "buildPerSecond", Run: runCatchUp,
+			Name: "dispatch/catch-up", Title: "queues and index built from the log, by store.Recover, after it was verified", Engines: []string{File, Rocks, Combine}, Headline: "buildPerSecond", Run: runCatchUp, Inputs: true,
 			Bounds: map[string]string{LimitRead: "buildBytesPerSecond"},
 		},
 		{
-			Name: "dispatch/verify-log", Title: "the whole log read and its checksums verified, as recovery does that knows nothing of it", Engines: []string{File}, Headline: "verifyBytesPerSecond", Run: runScan,
+			Name: "dispatch/verify-log", Title: "the whole log read and its checksums verified, as recovery does that knows nothing of it", Engines: []string{File}, Headline: "verifyBytesPerSecond", Run: runScan, Inputs: true,
 			Bounds: map[string]string{LimitCRC: "verifyBytesPerSecond", LimitRead: "verifyBytesPerSecond"},
 		},
 		scenario("clean", "a store that was closed, until it serves", false, nil),
