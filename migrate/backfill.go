@@ -213,6 +213,9 @@ func (f *fill) checkSpace(resumeAt int64) error {
 		return nil
 	}
 	need := diskNeeded(f.to, units, int64(len(f.j.cursors)))
+	if f.m.peak > 0 && !f.rollback && !f.fromLog {
+		need = f.m.peak // it was measured
+	}
 	free, err := f.m.dir.FreeBytes()
 	if err != nil {
 		return err

@@ -55,6 +55,10 @@ type Directory struct {
 	OpenTarget   func(kind cq.Kind) (Target, error)
 	RemoveTarget func(kind cq.Kind) error
 
+	// OpenScratch opens a new side of that kind in an empty directory of its own, for a plan to try out what a migration takes; remove, called when the side is closed, removes it. nil: a plan goes by figures that
+	// were measured elsewhere.
+	OpenScratch func(kind cq.Kind) (t Target, dir string, remove func() error, err error)
+
 	// MoveMetadata has topics, groups and consumer offsets be where a broker on that side looks for them. With commit false it writes nothing. told says what was
 	// done, or would be; refusals, why it cannot be, and then nothing was written. nil: there is nothing to move.
 	MoveMetadata func(to cq.Kind, commit bool) (told, refusals []string, err error)
@@ -127,6 +131,7 @@ type Migrator struct {
 	opt   Options
 	state *State
 	now   func() time.Time
+	peak  int64 // bytes that a plan found to be needed; 0 without one
 }
 
 // New loads the state of the directory.

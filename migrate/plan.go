@@ -34,21 +34,27 @@ type Plan struct {
 	TargetQueues int   `json:"targetQueues"` // already there
 	TargetUnits  int64 `json:"targetUnits"`
 
-	DiskNeeded int64         `json:"diskNeededBytes"`
-	DiskFree   int64         `json:"diskFreeBytes"`
-	Estimate   time.Duration `json:"estimateNanos"`
+	DiskNeeded int64 `json:"diskNeededBytes"` // for the target as it will be
+	DiskPeak   int64 `json:"diskPeakBytes"`   // meanwhile
+	DiskFree   int64 `json:"diskFreeBytes"`
+	// Estimate is for the backfill and a verification of all units.
+	Estimate         time.Duration `json:"estimateNanos"`
+	EstimateBackfill time.Duration `json:"estimateBackfillNanos"`
+	EstimateVerify   time.Duration `json:"estimateVerifyNanos"`
 
 	// Refusals are the reasons why backfill would not begin. Findings is damage already visible from the outside: the
 	// pass over the log looks much closer.
 	Refusals []string `json:"refusals,omitempty"`
 	Findings Findings `json:"findings"`
 	// Warnings are about what happens after the cutover; they stop nothing.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"`
+	filePages int64
+
 	// States are those of RocketMQ's half-done ones in which the store was found.
 	States []PlanState `json:"states,omitempty"`
 }
 
-// Rough costs behind the estimates: measured by `make bench-migrate`, on the cautious side.
+// Rough costs, on the cautious side, where nothing could be measured.
 const (
 	rocksBytesPerUnit = 48 // uncompressed key, value and index share; compressed it is a third
 	rocksBaseBytes    = 4 << 20
@@ -77,7 +83,24 @@ func (m *Migrator) Plan(ctx context.Context) (_ *Plan, err error) {
 		p.LogEnd = end
 	}
 	if m.dir.found(p.From) {
-		if err := m.reading(p.From, func(s cq.Store) error { return m.planSource(ctx, p, s) }); err != nil {
+		if err := m.reading(p.From, func(s cq.Store) error {
+			start, queues := time.Now(), newSample()
+			if err := m.planSource(ctx, p, s, queues); err != nil {
+				return err
+			}
+			listed := time.Since(start)
+			m.estimateRoughly(p)
+			if len(p.Refusals) > 0 || p.Findings.Len() > 0 {
+				return nil
+			}
+			if err := m.estimate(ctx, p, s, queues, listed); err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				p.Warnings = append(p.Warnings, fmt.Sprintf("time and space could not be measured, and are rough: %v", err))
+			}
+			return nil
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -90,15 +113,25 @@ func (m *Migrator) Plan(ctx context.Context) (_ *Plan, err error) {
 			return nil, err
 		}
 	}
-	p.DiskNeeded = diskNeeded(p.To, p.Units, int64(p.Queues))
 	if p.DiskFree, err = m.dir.FreeBytes(); err != nil {
 		return nil, err
 	}
-	if p.DiskFree < p.DiskNeeded {
-		p.Refusals = append(p.Refusals, spaceReason(p.To, p.DiskNeeded, p.DiskFree))
+	if p.DiskFree < p.DiskPeak {
+		p.Refusals = append(p.Refusals, spaceReason(p.To, p.DiskPeak, p.DiskFree))
 	}
-	p.Estimate = time.Duration(float64(p.Units)/unitsPerSecond*float64(time.Second)) + time.Duration(float64(p.LogBytes)/logBytesPerSecond*float64(time.Second))
+	m.peak = p.DiskPeak
 	return p, nil
+}
+
+func (m *Migrator) estimateRoughly(p *Plan) {
+	p.DiskNeeded = diskNeeded(p.To, p.Units, int64(p.Queues))
+	if p.To == cq.KindFile {
+		p.DiskNeeded = p.filePages + int64(p.Queues+p.Topics)*directoryBytes(p.Root)
+	}
+	p.DiskPeak = p.DiskNeeded
+	p.EstimateBackfill = time.Duration(float64(p.Units)/unitsPerSecond*float64(time.Second)) + time.Duration(float64(p.LogBytes)/logBytesPerSecond*float64(time.Second))
+	p.EstimateVerify = p.EstimateBackfill / 2
+	p.Estimate = p.EstimateBackfill + p.EstimateVerify
 }
 
 // diskNeeded estimates what a side of that kind takes on disk.
@@ -113,7 +146,7 @@ func spaceReason(to cq.Kind, need, free int64) string {
 	return fmt.Sprintf("about %d bytes are needed for the %s side, %d are free", need, to, free)
 }
 
-func (m *Migrator) planSource(ctx context.Context, p *Plan, s cq.Reader) error {
+func (m *Migrator) planSource(ctx context.Context, p *Plan, s cq.Reader, queues *sample) error {
 	topics := make(map[string]bool)
 	err := eachQueue(ctx, s, &p.Findings, func(k cq.Key, q cq.Queue, b cq.Bounds) error {
 		p.Queues++
@@ -125,6 +158,10 @@ func (m *Migrator) planSource(ctx context.Context, p *Plan, s cq.Reader) error {
 			p.LightQueues++
 		}
 		p.Units += b.Max - b.Min
+		queues.offer(k, b)
+		if p.To == cq.KindFile {
+			p.filePages += filePages(b, max(p.CQFileSize, fileBytesPerUnit))
+		}
 		if b.Empty() {
 			p.EmptyQueues++
 		} else if p.LogEnd >= 0 && b.MaxPhyOffset > p.LogEnd {

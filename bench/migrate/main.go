@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,7 @@ const (
 	minUnitsPerSecond  = 1_800_000
 	minVerifyPerSecond = 3_000_000
 	maxRssAnonMiB      = 512
+	maxPlanOffPercent  = 30
 )
 
 func main() {
@@ -69,7 +71,14 @@ type result struct {
 	VerifyPerSecond  float64 `json:"verifyPerSecond"`  // units, by migrate verify: every unit of both sides
 	RecordsPerSecond float64 `json:"recordsPerSecond"` // units, by migrate verify --level records: every record too
 	VerifyRssMiB     float64 `json:"verifyRssMiB"`     // RssAnon, the largest seen of both
+
+	PlannedSeconds float64 `json:"plannedSeconds"` // by migrate plan: backfill and verification of every unit
+	TakenSeconds   float64 `json:"takenSeconds"`   // by these
+	PlannedBytes   int64   `json:"plannedBytes"`
 }
+
+// off is by how many parts of a hundred an estimate misses.
+func off(planned, taken float64) float64 { return 100 * math.Abs(planned/taken-1) }
 
 func (b *bench) run() error {
 	if b.dir == "" {
@@ -112,6 +121,10 @@ func (b *bench) run() error {
 	ratio("verify_units_per_second", verify[1], ">=", minVerifyPerSecond)
 	ratio("verify_records_units_per_second", records[1], ">=", minVerifyPerSecond)
 	ratio("verify_rss_anon_mib", vrss[2], "<=", maxRssAnonMiB)
+	b.planned(spread(all, func(r result) float64 { return r.PlannedSeconds / r.TakenSeconds }), "time")
+	b.planned(spread(all, func(r result) float64 { return float64(r.PlannedBytes) / float64(r.RocksBytes) }), "space")
+	ratio("plan_time_off_percent", spread(all, func(r result) float64 { return off(r.PlannedSeconds, r.TakenSeconds) })[1], "<=", maxPlanOffPercent)
+	ratio("plan_space_off_percent", spread(all, func(r result) float64 { return off(float64(r.PlannedBytes), float64(r.RocksBytes)) })[1], "<=", maxPlanOffPercent)
 	if b.many > 0 {
 		r, err := b.manyQueues()
 		if err != nil {
@@ -119,11 +132,17 @@ func (b *bench) run() error {
 		}
 		ratio("backfill_many_queues_rss_anon_mib", r.RssAnonMiB, "<=", maxRssAnonMiB)
 		ratio("verify_many_queues_rss_anon_mib", r.VerifyRssMiB, "<=", maxRssAnonMiB)
+		ratio("plan_many_queues_time_off_percent", off(r.PlannedSeconds, r.TakenSeconds), "<=", maxPlanOffPercent)
 	}
 	if missed {
 		return errors.New("a limit is not met")
 	}
 	return nil
+}
+
+// planned shows what estimates are, as parts of what was.
+func (b *bench) planned(share [3]float64, of string) {
+	fmt.Printf("plan: %.2f (%.2f, %.2f) of the %s that it takes\n", share[1], share[0], share[2], of)
 }
 
 // manyQueues runs once over a store of many queues.
@@ -190,6 +209,14 @@ func (b *bench) once(store string, messages int64, queues int) (r result, err er
 	if r.ScanPerSecond, err = scan(filepath.Join(store, "commitlog")); err != nil { // brings the log into the page cache, too
 		return r, err
 	}
+	var plan struct {
+		EstimateNanos   int64
+		DiskNeededBytes int64
+	}
+	if _, err := b.step(&plan, "plan", "--store", store); err != nil {
+		return r, err
+	}
+	r.PlannedSeconds, r.PlannedBytes = float64(plan.EstimateNanos)/1e9, plan.DiskNeededBytes
 	var filled struct {
 		Units           int64
 		LoadNanos       int64
@@ -215,6 +242,9 @@ func (b *bench) once(store string, messages int64, queues int) (r result, err er
 		}
 		if verified.Units != messages {
 			return r, fmt.Errorf("verify compared %d units, the store has %d messages", verified.Units, messages)
+		}
+		if level == "units" {
+			r.TakenSeconds = r.LoadSeconds + r.CompactSeconds + float64(verified.ElapsedNanos)/1e9
 		}
 		*rate, r.VerifyRssMiB = float64(verified.Units)/(float64(verified.ElapsedNanos)/1e9), max(r.VerifyRssMiB, rss)
 	}

@@ -55,7 +55,7 @@ func migrateCommand() *cli.Command {
 					&cli.BoolFlag{Name: "yes", Usage: "cut over when verified; without this reads stay where they are"},
 					&cli.BoolFlag{Name: "dry-run", Usage: "only plan: change nothing"},
 				}), (*migration).runAll),
-			step("plan", "say what is there, how much, how long it takes and which space it needs", "Writes nothing.", source, (*migration).plan),
+			step("plan", "say what is there, how much, how long it takes and which space it needs", "Changes nothing. How long it takes is measured with a sample of the queues, which is written beside the state and removed again.", source, (*migration).plan),
 			step("backfill", "fill the target from the log and the source queues",
 				"One sequential pass over the log. A killed backfill goes on where it stopped.", append(source, write...), (*migration).backfill),
 			step("verify", "compare both sides, as far as --level says: by default every queue and every unit, and sampled records", verifyHelp,

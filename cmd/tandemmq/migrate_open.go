@@ -208,6 +208,7 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 	}
 	d.FreeBytes = func() (int64, error) { return mmap.FreeBytes(l.Root) }
 	d.OpenReader, d.OpenTarget, d.RemoveTarget = s.openReader, s.openTarget, s.remove
+	d.OpenScratch = s.openScratch
 	d.MoveMetadata = func(to cq.Kind, commit bool) (told, refusals []string, err error) {
 		moves, refusals, err := moveMetadata(c, l, to, commit)
 		for i := range moves {
@@ -274,6 +275,41 @@ func (s *sides) openTarget(kind cq.Kind) (migrate.Target, error) {
 		return file.Open(s.l.ConsumeQueueDir(), o)
 	}
 	return rocks.Open(s.rocksDir, s.rocksOptions(false))
+}
+
+// openScratch opens a new target in a place of its own, with the options of the real one: on the same disk if it may write there.
+func (s *sides) openScratch(kind cq.Kind) (t migrate.Target, dir string, remove func() error, err error) {
+	state := s.l.StateDir()
+	_, err = os.Stat(state)
+	made := errors.Is(err, fs.ErrNotExist) && os.Mkdir(state, 0o755) == nil
+	root, err := os.MkdirTemp(state, "plan-")
+	if err != nil {
+		root, err = os.MkdirTemp("", "tandemmq-plan-")
+	}
+	if err != nil {
+		return nil, "", nil, err
+	}
+	remove = func() error {
+		err := os.RemoveAll(root)
+		if made {
+			_ = os.Remove(state) // fails where somebody has put something else there
+		}
+		return err
+	}
+	one := *s
+	one.l = store.NewLayout(root)
+	one.rocksDir, one.shared = one.l.RocksDir(store.RocksSeparate), false
+	if err = os.Mkdir(one.l.StateDir(), 0o755); err == nil { // where RocksDB has its log and makes its tables
+		t, err = one.openTarget(kind)
+	}
+	if err != nil {
+		return nil, "", nil, errors.Join(err, remove())
+	}
+	dir = one.rocksDir
+	if kind == cq.KindFile {
+		dir = one.l.ConsumeQueueDir()
+	}
+	return t, dir, remove, nil
 }
 
 func (s *sides) rocksOptions(readOnly bool) rocks.Options {

@@ -30,6 +30,11 @@ func printPlan(w io.Writer, p *migrate.Plan) {
 	if p.EmptyQueues > 0 {
 		queues += fmt.Sprintf(", %s with nothing left to read", thousands(int64(p.EmptyQueues)))
 	}
+	disk := fmt.Sprintf("about %s needed", byteSize(p.DiskNeeded))
+	if p.DiskPeak > p.DiskNeeded {
+		disk += fmt.Sprintf(", %s meanwhile", byteSize(p.DiskPeak))
+	}
+	disk += fmt.Sprintf(", %s free", byteSize(p.DiskFree))
 	rows := [][2]string{
 		{"commit log", fmt.Sprintf("%s, offsets %d to %d", byteSize(p.LogBytes), p.LogMin, p.LogEnd)},
 		{"queues", queues},
@@ -37,8 +42,8 @@ func printPlan(w io.Writer, p *migrate.Plan) {
 		{"already in the target", fmt.Sprintf("%s queues, %s units", thousands(int64(p.TargetQueues)), thousands(p.TargetUnits))},
 		{"RocksDB layout", string(p.RocksLayout)},
 		{"consume queue file size", thousands(p.CQFileSize) + " bytes"},
-		{"disk", fmt.Sprintf("about %s needed, %s free", byteSize(p.DiskNeeded), byteSize(p.DiskFree))},
-		{"time", "about " + max(p.Estimate, time.Second).Round(time.Second).String()},
+		{"disk", disk},
+		{"time", fmt.Sprintf("about %v: backfill %v, verification %v", round(p.Estimate), round(p.EstimateBackfill), round(p.EstimateVerify))},
 		{"migration so far", string(p.Phase)},
 	}
 	table(w, rows...)

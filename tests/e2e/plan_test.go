@@ -1,0 +1,64 @@
+//go:build cgo
+
+package e2e
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/migrate"
+	"github.com/tandemq/tandemmq/tests/golden"
+)
+
+// onDisk is what a directory and all below it occupy.
+func onDisk(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		i, err := d.Info()
+		if err == nil {
+			n += i.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return err
+	}))
+	return n
+}
+
+// What a plan says of the space that a migration takes is right to 30 in a hundred, with few long queues and with many short ones, in both directions; it is found out without leaving anything behind.
+func TestPlanEstimatesSpace(t *testing.T) {
+	for name, shape := range map[string][3]int{"few long queues": {30000, 2, 2}, "many short queues": {4000, 4, 40}, "queues of one or two": {400, 4, 50}} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			tandemmq.MustRun(t, "store", "generate", "--store", dir, "--messages", strconv.Itoa(shape[0]), "--topics", strconv.Itoa(shape[1]), "--queues", strconv.Itoa(shape[2]), "--body", "60")
+			check := func(to, target string) {
+				t.Helper()
+				before := golden.TreeSums(t, dir)
+				var p migrate.Plan
+				require.NoError(t, json.Unmarshal([]byte(tandemmq.MustRun(t, "migrate", "plan", "--store", dir, "--to", to, "--json").Stdout), &p))
+				require.Empty(t, p.Warnings, "it was measured")
+				require.Equal(t, before, golden.TreeSums(t, dir))
+				leftovers, err := filepath.Glob(filepath.Join(dir, "tandemmq", "plan-*"))
+				require.NoError(t, err)
+				require.Empty(t, leftovers)
+				tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--to", to)
+				require.InEpsilon(t, onDisk(t, filepath.Join(dir, target)), p.DiskNeeded, 0.3, "to %s", to)
+				require.Positive(t, p.EstimateBackfill)
+				require.Positive(t, p.EstimateVerify)
+				require.GreaterOrEqual(t, p.DiskPeak, p.DiskNeeded)
+			}
+			check("rocks", "consumequeue_rocksdb")
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, "consumequeue")))
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
+			check("file", "consumequeue")
+		})
+	}
+}
