@@ -3,10 +3,14 @@
 // real binary several times from nothing, each run behind a bare scan of the log, and prints medians, the spread, and one
 // RATIO line for each limit. With -many it does it once more over a store of many queues, for the memory alone.
 //
+// With -online it measures instead what a backfill in a running store costs those who put messages.
+//
 //	go run ./bench/migrate -bin bin/tandemmq -dir DIR [-many 1000000]
+//	go run ./bench/migrate -bin bin/tandemmq -dir DIR -online
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -40,10 +44,12 @@ func main() {
 	flag.StringVar(&b.out, "out", "", "file to append the raw results to, one JSON object a line")
 	flag.Int64Var(&b.messages, "messages", 10_000_000, "messages in the store")
 	flag.IntVar(&b.queues, "queues", 64, "queues, over 8 topics")
-	flag.IntVar(&b.reps, "reps", 5, "repetitions")
+	flag.IntVar(&b.reps, "reps", 5, "repetitions; 0: only what -many asks for")
 	flag.IntVar(&b.many, "many", 0, "queues of a second store, with two messages in each, run once for the memory (a million take 9 GB)")
+	flag.BoolVar(&b.online, "online", false, "measure what puts lose beside a backfill in a running store, and nothing else")
+	flag.IntVar(&b.puts, "puts", 1_000_000, "messages that a row of -online puts")
 	flag.Parse()
-	if err := b.run(); err != nil {
+	if err := b.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-migrate:", err)
 		os.Exit(1)
 	}
@@ -53,7 +59,10 @@ type bench struct {
 	bin, dir, out string
 	messages      int64
 	queues, reps  int
-	many          int
+	many, puts    int
+	online        bool
+
+	missed bool // a limit is
 }
 
 // result is one repetition.
@@ -80,10 +89,43 @@ type result struct {
 // off is by how many parts of a hundred an estimate misses.
 func off(planned, taken float64) float64 { return 100 * math.Abs(planned/taken-1) }
 
-func (b *bench) run() error {
+var errMissed = errors.New("a limit is not met")
+
+func (b *bench) run(ctx context.Context) error {
 	if b.dir == "" {
 		return errors.New("-dir is missing")
 	}
+	if b.online {
+		missed, err := b.beside(ctx)
+		if err == nil && missed > 0 {
+			err = errMissed
+		}
+		return err
+	}
+	if b.reps > 0 {
+		if err := b.few(); err != nil {
+			return err
+		}
+	}
+	if b.many > 0 {
+		if err := b.manyQueues(); err != nil {
+			return err
+		}
+	}
+	if b.missed {
+		return errMissed
+	}
+	return nil
+}
+
+// ratio prints the line of a limit.
+func (b *bench) ratio(name string, value float64, op string, limit float64) {
+	fmt.Printf("RATIO %s %.0f %s %.0f\n", name, value, op, limit)
+	b.missed = b.missed || op == ">=" && value < limit || op == "<=" && value > limit
+}
+
+// few runs over a store of few queues.
+func (b *bench) few() error {
 	store, err := b.generate(b.messages, 8, b.queues/8, 200)
 	if err != nil {
 		return err
@@ -91,7 +133,7 @@ func (b *bench) run() error {
 	fmt.Printf("store: %d messages of 200 bytes over %d queues; %d processors, %s\n", b.messages, b.queues, runtime.NumCPU(), runtime.Version())
 	var all []result
 	for i := range b.reps {
-		r, err := b.once(store, b.messages, b.queues)
+		r, err := b.once(store, b.messages)
 		if err != nil {
 			return err
 		}
@@ -111,32 +153,15 @@ func (b *bench) run() error {
 	records := spread(all, func(r result) float64 { return r.RecordsPerSecond })
 	vrss := spread(all, func(r result) float64 { return r.VerifyRssMiB })
 	fmt.Printf("verify: %.0f units/s (%.0f, %.0f); with every record %.0f (%.0f, %.0f)\n", verify[1], verify[0], verify[2], records[1], records[0], records[2])
-	missed := false
-	ratio := func(name string, value float64, op string, limit float64) {
-		fmt.Printf("RATIO %s %.0f %s %.0f\n", name, value, op, limit)
-		missed = missed || op == ">=" && value < limit || op == "<=" && value > limit
-	}
-	ratio("backfill_units_per_second", rate[1], ">=", minUnitsPerSecond)
-	ratio("backfill_rss_anon_mib", rss[2], "<=", maxRssAnonMiB)
-	ratio("verify_units_per_second", verify[1], ">=", minVerifyPerSecond)
-	ratio("verify_records_units_per_second", records[1], ">=", minVerifyPerSecond)
-	ratio("verify_rss_anon_mib", vrss[2], "<=", maxRssAnonMiB)
+	b.ratio("backfill_units_per_second", rate[1], ">=", minUnitsPerSecond)
+	b.ratio("backfill_rss_anon_mib", rss[2], "<=", maxRssAnonMiB)
+	b.ratio("verify_units_per_second", verify[1], ">=", minVerifyPerSecond)
+	b.ratio("verify_records_units_per_second", records[1], ">=", minVerifyPerSecond)
+	b.ratio("verify_rss_anon_mib", vrss[2], "<=", maxRssAnonMiB)
 	b.planned(spread(all, func(r result) float64 { return r.PlannedSeconds / r.TakenSeconds }), "time")
 	b.planned(spread(all, func(r result) float64 { return float64(r.PlannedBytes) / float64(r.RocksBytes) }), "space")
-	ratio("plan_time_off_percent", spread(all, func(r result) float64 { return off(r.PlannedSeconds, r.TakenSeconds) })[1], "<=", maxPlanOffPercent)
-	ratio("plan_space_off_percent", spread(all, func(r result) float64 { return off(float64(r.PlannedBytes), float64(r.RocksBytes)) })[1], "<=", maxPlanOffPercent)
-	if b.many > 0 {
-		r, err := b.manyQueues()
-		if err != nil {
-			return err
-		}
-		ratio("backfill_many_queues_rss_anon_mib", r.RssAnonMiB, "<=", maxRssAnonMiB)
-		ratio("verify_many_queues_rss_anon_mib", r.VerifyRssMiB, "<=", maxRssAnonMiB)
-		ratio("plan_many_queues_time_off_percent", off(r.PlannedSeconds, r.TakenSeconds), "<=", maxPlanOffPercent)
-	}
-	if missed {
-		return errors.New("a limit is not met")
-	}
+	b.ratio("plan_time_off_percent", spread(all, func(r result) float64 { return off(r.PlannedSeconds, r.TakenSeconds) })[1], "<=", maxPlanOffPercent)
+	b.ratio("plan_space_off_percent", spread(all, func(r result) float64 { return off(float64(r.PlannedBytes), float64(r.RocksBytes)) })[1], "<=", maxPlanOffPercent)
 	return nil
 }
 
@@ -145,20 +170,31 @@ func (b *bench) planned(share [3]float64, of string) {
 	fmt.Printf("plan: %.2f (%.2f, %.2f) of the %s that it takes\n", share[1], share[0], share[2], of)
 }
 
+// Queues get messages at random: with two for each, this part of them gets one.
+const (
+	filledShare  = 0.8647
+	queuesATopic = 1000
+	messagesEach = 2
+)
+
 // manyQueues runs once over a store of many queues.
-func (b *bench) manyQueues() (result, error) {
-	messages := int64(2 * b.many)
-	topics := max(b.many/1000, 1)
-	store, err := b.generate(messages, topics, b.many/topics, 20)
+func (b *bench) manyQueues() error {
+	topics := max(int(math.Ceil(float64(b.many)/filledShare/queuesATopic)), 1)
+	queues := min(queuesATopic, b.many)
+	messages := int64(topics * queues * messagesEach)
+	store, err := b.generate(messages, topics, queues, 20)
 	if err != nil {
-		return result{}, err
+		return err
 	}
-	r, err := b.once(store, messages, b.many)
+	r, err := b.once(store, messages)
 	if err != nil {
-		return r, err
+		return err
 	}
-	fmt.Printf("%d queues: %s\n", b.many, r)
-	return r, b.keep(r)
+	fmt.Printf("%d queues: %s\n", r.Queues, r)
+	b.ratio("backfill_many_queues_rss_anon_mib", r.RssAnonMiB, "<=", maxRssAnonMiB)
+	b.ratio("verify_many_queues_rss_anon_mib", r.VerifyRssMiB, "<=", maxRssAnonMiB)
+	b.ratio("plan_many_queues_time_off_percent", off(r.PlannedSeconds, r.TakenSeconds), "<=", maxPlanOffPercent)
+	return b.keep(r)
 }
 
 func (r result) String() string {
@@ -187,17 +223,21 @@ func (b *bench) generate(messages int64, topics, queues, body int) (store string
 	if err := os.RemoveAll(store); err != nil {
 		return store, err
 	}
+	return store, b.generateAt(store, messages, topics, queues, body)
+}
+
+func (b *bench) generateAt(store string, messages int64, topics, queues, body int) error {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		return store, err
+		return err
 	}
 	cmd := exec.Command(b.bin, "store", "generate", "--store", store, "--messages", strconv.FormatInt(messages, 10),
 		"--topics", strconv.Itoa(topics), "--queues", strconv.Itoa(queues), "--body", strconv.Itoa(body))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return store, cmd.Run()
+	return cmd.Run()
 }
 
 // once runs one backfill from nothing, and verifies it twice.
-func (b *bench) once(store string, messages int64, queues int) (r result, err error) {
+func (b *bench) once(store string, messages int64) (r result, err error) {
 	for _, d := range []string{"consumequeue_rocksdb", "tandemmq"} {
 		if err := os.RemoveAll(filepath.Join(store, d)); err != nil {
 			return r, err
@@ -219,13 +259,14 @@ func (b *bench) once(store string, messages int64, queues int) (r result, err er
 	r.PlannedSeconds, r.PlannedBytes = float64(plan.EstimateNanos)/1e9, plan.DiskNeededBytes
 	var filled struct {
 		Units           int64
+		Queues          int
 		LoadNanos       int64
 		CompactionNanos int64
 	}
 	if r.RssAnonMiB, err = b.step(&filled, "backfill", "--store", store); err != nil {
 		return r, err
 	}
-	r.Time, r.Units, r.Queues = time.Now().UTC(), filled.Units, queues
+	r.Time, r.Units, r.Queues = time.Now().UTC(), filled.Units, filled.Queues
 	r.LoadSeconds, r.CompactSeconds = float64(filled.LoadNanos)/1e9, float64(filled.CompactionNanos)/1e9
 	r.UnitsPerSecond = float64(filled.Units) / r.LoadSeconds
 	if filled.Units != messages {
