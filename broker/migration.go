@@ -13,6 +13,7 @@ import (
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/migrate/online"
 	"github.com/tandemq/tandemmq/migrate/state"
 	"github.com/tandemq/tandemmq/remoting"
@@ -82,7 +83,8 @@ func (b *Broker) migrates(set map[string]string) error {
 	return nil
 }
 
-// migrationStatus serves MigrateOnlineStatus, an addition. The header field "topics" asks for so many topics too, those that lack most.
+// migrationStatus serves MigrateOnlineStatus, an addition. The header field "topics" asks for so many topics too, those that lack most. With "overview" the
+// answer is a migrate.Overview.
 func (b *Broker) migrationStatus(c *remoting.Conn, req *remoting.Command) {
 	h := req.Fields()
 	topics := h.Int32Or("topics", 0)
@@ -92,6 +94,10 @@ func (b *Broker) migrationStatus(c *remoting.Conn, req *remoting.Command) {
 		return
 	case h.Err() != nil || topics < 0:
 		c.RespondError(req, remoting.Errorf(remoting.InvalidParameter, "topics: want how many"))
+		return
+	}
+	if h.StringOr("overview", "") == "true" {
+		b.migrationOverview(c, req)
 		return
 	}
 	ticket := c.Hold(req)
@@ -111,6 +117,31 @@ func (b *Broker) migrationStatus(c *remoting.Conn, req *remoting.Command) {
 		ticket.Respond(&resp)
 	})
 }
+
+// migrationOverview answers with what there is to be told of the migration.
+func (b *Broker) migrationOverview(c *remoting.Conn, req *remoting.Command) {
+	ticket := c.Hold(req)
+	b.services.Go(func() {
+		l := store.NewLayout(b.o.StorePathRootDir)
+		o, err := migrate.LoadOverview(l.Root, l.StateDir())
+		var resp remoting.Command
+		if err == nil {
+			within, cancel := context.WithTimeout(b.ctx, overviewDiskLimit)
+			if o.Disk, err = l.QueueDisk(within); err != nil {
+				o.Problems = append(o.Problems, err.Error())
+			}
+			cancel()
+			resp, err = withBody(o)
+		}
+		if err != nil {
+			resp = remoting.Command{Code: remoting.SystemError, Remark: err.Error()}
+		}
+		ticket.Respond(&resp)
+	})
+}
+
+// overviewDiskLimit is how long an overview may look for what is on the disk.
+const overviewDiskLimit = 30 * time.Second
 
 var errNoQueues = errors.New("the broker keeps no consume queues (buildConsumeQueues=false): there is nothing to migrate")
 

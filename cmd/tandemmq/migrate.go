@@ -116,6 +116,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: "store", Usage: "store `DIR` (storePathRootDir)", Required: true},
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON document and no progress"},
 		&cli.BoolFlag{Name: "quiet", Usage: "print no progress"},
+		reportFlag(),
 	}
 }
 
@@ -157,10 +158,12 @@ type migration struct {
 	root string
 	// printed tells that the one JSON document has been printed.
 	printed bool
+	did     runResult // for the report
 }
 
 // report prints v as JSON, or what human prints.
 func (r *migration) report(v any, human func(w io.Writer)) error {
+	r.result(v)
 	r.prog.Finish()
 	if r.json {
 		r.printed = true
@@ -264,12 +267,14 @@ type runResult struct {
 	Backfill *migrate.BackfillResult `json:"backfill,omitempty"`
 	Verify   *migrate.VerifyResult   `json:"verify,omitempty"`
 	Cutover  *migrate.CutoverResult  `json:"cutover,omitempty"`
+	Repair   *migrate.RepairResult   `json:"-"`
 	*errorReport
 }
 
 func (r *migration) runAll() (err error) {
 	var res runResult
 	defer func() {
+		r.did = res
 		if err != nil && r.json && !r.printed && res.Plan != nil {
 			report := errorJSON(err)
 			res.errorReport, r.printed = &report, true

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -57,6 +58,7 @@ func migrateOnlineCommand() *cli.Command {
 			step("status", "say where the migration stands, how far it is, and who did what", "",
 				(*onlineCall).status,
 				watchFlag("verified, diverged, cutover, rolled back, finalized, or in need of a restart"), everyFlag(),
+				reportFlag(),
 				&cli.IntFlag{Name: "topics", Value: 10, Usage: "show `N` topics at most, those that lack most; 0: none"}),
 			step("verify", "compare everything again, from the first unit on", "Canary topics are read from the source again. After a rollback it leads on to another cutover.",
 				func(o *onlineCall) error { return o.step(broker.MigrateVerify) }),
@@ -162,6 +164,11 @@ func trusting(path string) (*tls.Config, error) {
 
 // ask sends a request and returns the status that is the answer.
 func (o *onlineCall) ask(code int32, fields ...string) (st online.Status, err error) {
+	return st, o.invoke(code, &st, fields...)
+}
+
+// invoke sends a request and reads the answer into v.
+func (o *onlineCall) invoke(code int32, v any, fields ...string) error {
 	req := &remoting.Command{Code: code}
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i+1] != "" {
@@ -172,21 +179,21 @@ func (o *onlineCall) ask(code int32, fields ...string) (st online.Status, err er
 	defer cancel()
 	resp, err := o.client.Invoke(ctx, o.addr, req)
 	if err != nil {
-		return st, fmt.Errorf("ask broker %s: %w", o.addr, err)
+		return fmt.Errorf("ask broker %s: %w", o.addr, err)
 	}
 	switch resp.Code {
 	case remoting.Success:
 	case remoting.MigrationDiffers:
-		return st, &differs{resp.Remark}
+		return &differs{resp.Remark}
 	case remoting.RequestCodeNotSupported:
-		return st, fmt.Errorf("broker %s is not one of tandemmq's, or one that knows no migration", o.addr)
+		return fmt.Errorf("broker %s is not one of tandemmq's, or one that knows no migration", o.addr)
 	default:
-		return st, fmt.Errorf("broker %s: %s", o.addr, resp.Remark)
+		return fmt.Errorf("broker %s: %s", o.addr, resp.Remark)
 	}
-	if err := json.Unmarshal(resp.Body, &st); err != nil {
-		return st, fmt.Errorf("answer of broker %s: %w", o.addr, err)
+	if err := json.Unmarshal(resp.Body, v); err != nil {
+		return fmt.Errorf("answer of broker %s: %w", o.addr, err)
 	}
-	return st, nil
+	return nil
 }
 
 // differs is an error with exit code 3.
@@ -226,7 +233,7 @@ func (o *onlineCall) status() error {
 		if err != nil {
 			return err
 		}
-		return o.show(&st, true)
+		return errors.Join(o.show(&st, true), o.writeReport())
 	}
 	w := watching{out: o.out, json: o.c.Bool("json")}
 	if chooseProgress(o.out, w.json) == progressBars {
@@ -238,7 +245,7 @@ func (o *onlineCall) status() error {
 			return err
 		}
 		if err := w.show(&st); err != nil || settled(&st) {
-			return err
+			return errors.Join(err, o.writeReport())
 		}
 		select {
 		case <-o.c.Done():

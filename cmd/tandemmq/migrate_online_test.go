@@ -14,6 +14,7 @@ import (
 
 	"github.com/tandemq/tandemmq/cq"
 	rocksdb "github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/internal/htmlreport/htmltest"
 	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/migrate/online"
 	"github.com/tandemq/tandemmq/migrate/state"
@@ -65,6 +66,14 @@ func TestMigrateOnlineCommands(t *testing.T) {
 	require.Regexp(t, `rocks side +at the end of the log`, out)
 	out, _ = ask(0, "status", "--topics", "1")
 	require.Contains(t, out, "  and 1 topics more\n")
+	page := filepath.Join(t.TempDir(), "out.html")
+	ask(0, "status", "--report", page)
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	text := htmltest.Check(t, string(html))
+	for _, want := range []string{"in a running broker: verified", "caught-up", "200 units in", "Latency of puts"} {
+		require.Contains(t, text, want)
+	}
 	out, _ = ask(0, "status", "--topics", "0")
 	require.NotContains(t, out, "sample_0")
 	_, errs = ask(1, "cutover", "--topics", "sample_0,sample_9")

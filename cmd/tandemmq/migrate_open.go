@@ -47,12 +47,15 @@ func withMigration(c *cli.Context, step string, run func(*migration) error) (err
 	if err := l.CheckRoot(); err != nil {
 		return err
 	}
+	if err := checkReport(c); err != nil {
+		return err
+	}
 	o := migrate.Options{Version: version(), Progress: r.prog}
 	if step == "status" {
 		if r.m, err = migrate.New(migrate.Directory{Root: l.Root, StateDir: l.StateDir()}, o); err != nil {
 			return err
 		}
-		return run(r)
+		return errors.Join(run(r), r.writeReport(step, l, nil, nil))
 	}
 	if err := sourceOptions(c, &o); err != nil {
 		return err
@@ -77,6 +80,11 @@ func withMigration(c *cli.Context, step string, run func(*migration) error) (err
 	if err != nil {
 		return err
 	}
+	end, err := r.recordProgress(l, &o, step, locksShared(c, step))
+	if err != nil {
+		return err
+	}
+	defer func() { err = end(err) }()
 	if r.m, err = migrate.New(*d, o); err != nil {
 		return err
 	}
@@ -106,10 +114,15 @@ func errorJSON(err error) errorReport {
 
 // lockFor takes the store's lock: shared for a step that writes nothing.
 func lockFor(c *cli.Context, step, root string) (*store.Lock, error) {
-	if step == "plan" || step == "repair" && c.Bool("dry-run") {
+	if locksShared(c, step) {
 		return store.LockShared(root)
 	}
 	return store.LockExclusive(root)
+}
+
+// locksShared tells whether a step writes nothing.
+func locksShared(c *cli.Context, step string) bool {
+	return step == "plan" || step == "repair" && c.Bool("dry-run")
 }
 
 func sourceOptions(c *cli.Context, o *migrate.Options) error {

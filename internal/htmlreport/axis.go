@@ -64,6 +64,7 @@ func fits(ticks []float64, at func(float64) float64, length, apart float64) bool
 type ticker struct {
 	log    bool
 	times  bool // in seconds: round are minutes, hours and days
+	bytes  bool // round are those of KiB, MiB and so on
 	most   int  // ticks on a linear axis
 	length float64
 	apart  float64
@@ -76,9 +77,9 @@ func (t ticker) Ticks(low, high float64) (ticks []plot.Tick) {
 	if t.log {
 		values = logAxis{low, high}.ticks(t.length, t.apart)
 	} else {
-		step := niceStep((high-low)/float64(t.most), t.times)
+		step := niceStep((high-low)/float64(t.most), t.times, t.bytes)
 		for i := math.Ceil(low/step - 1e-9); i*step <= high*(1+1e-9); i++ {
-			values = append(values, i*step)
+			values = append(values, i*step+0) // not -0
 		}
 	}
 	for _, v := range values {
@@ -88,7 +89,7 @@ func (t ticker) Ticks(low, high float64) (ticks []plot.Tick) {
 }
 
 // niceStep is the smallest round step that is no smaller than least.
-func niceStep(least float64, times bool) float64 {
+func niceStep(least float64, times, bytes bool) float64 {
 	if least <= 0 || math.IsNaN(least) || math.IsInf(least, 0) {
 		return 1
 	}
@@ -98,7 +99,11 @@ func niceStep(least float64, times bool) float64 {
 				return s
 			}
 		}
-		return 86400 * niceStep(least/86400, false)
+		return 86400 * niceStep(least/86400, false, false)
+	}
+	if bytes && least >= 512 {
+		prefix := math.Pow(1024, math.Floor(math.Log2(least*2)/10))
+		return prefix * niceStep(least/prefix, false, false)
 	}
 	p := math.Pow(10, math.Floor(math.Log10(least)))
 	for _, s := range []float64{1, 2, 2.5, 5} {

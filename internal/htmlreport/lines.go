@@ -18,7 +18,7 @@ type Lines struct {
 	Marks bool
 }
 
-// Line is one curve. Points of it are in the order of X.
+// Line is one curve. Points of it are in the order of X. One whose Y is NaN is a gap.
 type Line struct {
 	Series
 	Points []Point
@@ -32,6 +32,7 @@ type Axis struct {
 	Label  string
 	Log    bool // values of 0 and below are left out
 	Times  bool // values are seconds
+	Bytes  bool // values are bytes
 	Format func(v float64) string
 }
 
@@ -73,8 +74,8 @@ func (l *Lines) draw(c draw.Canvas) error {
 	plt := newPlot()
 	size := c.Size()
 	plt.X.Label.Text, plt.Y.Label.Text = "", ""
-	plt.X.Tick.Marker = ticker{log: l.X.Log, times: l.X.Times, most: int(size.X / 90), length: float64(size.X) - 70, apart: 48, format: l.X.Format}
-	plt.Y.Tick.Marker = ticker{log: l.Y.Log, times: l.Y.Times, most: 5, length: float64(size.Y) - 50, apart: 22, format: l.Y.Format}
+	plt.X.Tick.Marker = ticker{log: l.X.Log, times: l.X.Times, bytes: l.X.Bytes, most: int(size.X / 90), length: float64(size.X) - 70, apart: 48, format: l.X.Format}
+	plt.Y.Tick.Marker = ticker{log: l.Y.Log, times: l.Y.Times, bytes: l.Y.Bytes, most: 5, length: float64(size.Y) - 50, apart: 22, format: l.Y.Format}
 	if l.X.Log {
 		plt.X.Scale = plot.LogScale{}
 	}
@@ -173,9 +174,16 @@ func (cs curves) Plot(c draw.Canvas, plt *plot.Plot) {
 	}
 	for _, line := range cs.l.Lines {
 		color := seriesColor(line.Color)
-		var points []vg.Point
+		var points, drawn []vg.Point
+		flush := func() {
+			c.StrokeLines(draw.LineStyle{Color: color, Width: 1.8}, points[len(drawn):])
+			drawn = points
+		}
 		for _, p := range line.Points {
 			if !cs.l.shown(p) {
+				if math.IsNaN(p.Y) {
+					flush()
+				}
 				continue
 			}
 			points = append(points, vg.Point{X: x(p.X), Y: y(p.Y)})
@@ -186,7 +194,7 @@ func (cs curves) Plot(c draw.Canvas, plt *plot.Plot) {
 				c.StrokeLine2(sty, x(p.X)-3, y(p.High), x(p.X)+3, y(p.High))
 			}
 		}
-		c.StrokeLines(draw.LineStyle{Color: color, Width: 1.8}, points)
+		flush()
 		if !cs.l.Marks && len(points) > 1 {
 			continue
 		}
