@@ -95,7 +95,7 @@ func TestText(t *testing.T) {
 	for want, got := range map[string]string{
 		"1,234,567": htmlreport.Count(1234567), "-999": htmlreport.Count(-999), "0": htmlreport.Short(0), "1M": htmlreport.Short(1e6), "1.23k": htmlreport.Short(1234), "100": htmlreport.Short(100),
 		"1 KiB": htmlreport.Bytes(1024), "20 B": htmlreport.Bytes(20), "1.5 GiB": htmlreport.Bytes(1.5 * (1 << 30)), "–": htmlreport.Bytes(math.NaN()),
-		"800 ns": htmlreport.Nanos(800), "1.5 ms": htmlreport.Nanos(1.5e6), "2 s": htmlreport.Nanos(2e9), "20 min 05 s": htmlreport.Seconds(1205), "3 h 01 min": htmlreport.Seconds(3*3600 + 60), "3 d 00 h": htmlreport.Seconds(3 * 86400),
+		"800 ns": htmlreport.Nanos(800), "1.5 ms": htmlreport.Nanos(1.5e6), "2 s": htmlreport.Nanos(2e9), "20 min 05 s": htmlreport.Seconds(1205), "20 min": htmlreport.Seconds(1200), "3 h 01 min": htmlreport.Seconds(3*3600 + 60), "3 d 00 h": htmlreport.Seconds(3 * 86400),
 		"2026-11-30 11:00:00 UTC": htmlreport.Time(time.Date(2026, 11, 30, 12, 0, 0, 0, time.FixedZone("", 3600))),
 	} {
 		require.Equal(t, want, got)

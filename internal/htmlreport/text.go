@@ -104,6 +104,8 @@ func Seconds(v float64) string {
 		return Nanos(v * 1e9)
 	case v < 120:
 		return digits(v) + " s"
+	case v < 2*3600 && int(d.Seconds())%60 == 0:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
 	case v < 2*3600:
 		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
 	case v < 48*3600:

@@ -56,13 +56,13 @@ func stretches(all []state.Sample) (out []stretch, shortened bool) {
 	return out, shortened
 }
 
-// progress shows how far each piece of work was when, and how fast the log was read.
+// progress shows how far each piece of work was when, and how fast it went where it is counted in bytes.
 func progress(o *migrate.Overview) htmlreport.Section {
 	s := htmlreport.Section{Title: "Progress over time"}
 	all, shortened := stretches(o.Samples)
 	times := htmlreport.Axis{Label: "time since it began", Times: true, Format: htmlreport.Seconds}
 	done := &htmlreport.Lines{X: times, Y: htmlreport.Axis{Label: "done, in percent of each piece of work", Format: percent}}
-	rate := &htmlreport.Lines{X: times, Y: htmlreport.Axis{Label: "of the log, read in a second", Bytes: true, Format: htmlreport.Bytes}}
+	rate := &htmlreport.Lines{X: times, Y: htmlreport.Axis{Label: "bytes in a second: of the log, read; merged by RocksDB", Bytes: true, Format: htmlreport.Bytes}}
 	table := &htmlreport.Table{Head: []string{"work", "begun (UTC)", "took", "done", "a second"}}
 	colors := map[string]int{}
 	for i := range all {
