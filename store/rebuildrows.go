@@ -25,7 +25,7 @@ func (r *rebuilding) canReplaceRows(ctx context.Context) (err error) {
 	}
 	queues, err := rocks.Open(dir, rocks.Options{ReadOnly: true, MinPhyOffset: first})
 	if err == nil {
-		err = errors.Join(queues.ReadAll(ctx), queues.Close())
+		err = errors.Join(queues.ReadAll(ctx, nil), queues.Close())
 	}
 	if errors.Is(err, cq.ErrCorrupt) {
 		return fmt.Errorf("RocksDB of the consume queues is damaged and cannot be trusted to take units of single queues; nothing was changed. `tandemmq store rebuild --store %s --queues rocks --yes` builds all of its queues: %w",

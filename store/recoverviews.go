@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tandemq/tandemmq/commitlog"
+	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 	"github.com/tandemq/tandemmq/internal/mmap"
 )
@@ -27,6 +28,9 @@ func (r *recovery) views() error {
 		return s.openError(err)
 	}
 	err := s.awaitViews(r.ctx)
+	if err == nil {
+		err = r.readRocks(s)
+	}
 	marks := s.Watermarks()
 	for _, m := range marks.Views {
 		if m.SetAside != "" {
@@ -64,6 +68,22 @@ func (r *recovery) views() error {
 		return fmt.Errorf("recover store %s: %w", r.layout.Root, err)
 	}
 	return nil
+}
+
+// readRocks reads every row of the queues in RocksDB, with the checksums of their blocks: opening reads next to none of them, and a damaged one would be met when it is needed, or merged, which ends all
+// writing. A database that is damaged is replaced, as while a store serves. What its rows say is for a check to prove.
+func (r *recovery) readRocks(s *Store) error {
+	rows, ok := s.views.replaceable().(interface {
+		ReadAll(ctx context.Context, progress func(rows int64)) error
+	})
+	if !ok {
+		return nil
+	}
+	err := rows.ReadAll(r.ctx, r.phase("rows of RocksDB", 0, "rows"))
+	if !errors.Is(err, cq.ErrCorrupt) {
+		return err
+	}
+	return s.awaitViews(r.ctx) // until it is replaced
 }
 
 // awaitStep is how often awaitViews looks.

@@ -88,7 +88,7 @@ func (*Store) Append(context.Context, []cq.Entry) error { return cq.ErrNoRocksDB
 func (*Store) Skip(context.Context, cq.Key, int64) error { return cq.ErrNoRocksDB }
 
 // ReadAll answers cq.ErrNoRocksDB.
-func (*Store) ReadAll(context.Context) error { return cq.ErrNoRocksDB }
+func (*Store) ReadAll(context.Context, func(int64)) error { return cq.ErrNoRocksDB }
 
 // Noted does nothing.
 func (*Store) Noted() {}

@@ -12,13 +12,18 @@ import (
 const rowsPerLook = 1 << 16
 
 // ReadAll reads every row of both families, with the checksums of their blocks: what it cannot read no merge can, and RocksDB ends all writing when a merge fails. It reads all of
-// the directory. Errors: a *cq.CorruptError at damage; ctx.
-func (s *Store) ReadAll(ctx context.Context) error {
+// the directory. progress is told now and then how many rows were read, nil: nobody. Errors: a *cq.CorruptError at damage; ctx.
+func (s *Store) ReadAll(ctx context.Context, progress func(rows int64)) error {
+	read := int64(0)
 	for _, f := range []rocks.Family{rocks.Offsets, rocks.Units} {
-		rows := 0
 		if err := s.db.Scan(f, nil, func(_, _ []byte) bool {
-			rows++
-			return rows%rowsPerLook != 0 || ctx.Err() == nil
+			if read++; read%rowsPerLook != 0 {
+				return true
+			}
+			if progress != nil {
+				progress(read)
+			}
+			return ctx.Err() == nil
 		}); err != nil {
 			return s.wrap(err)
 		}
