@@ -189,6 +189,34 @@ func TestMigrateOnlineShadowRead(t *testing.T) {
 	require.Len(t, bodies(t, resp), 20)
 }
 
+// While a side is built, mqadmin's checkRocksdbCqWriteProgress answers that it is, and by topic how much it lacks; when it is built, that both are the same.
+func TestT46CheckRocksDBWhileASideIsBuilt(t *testing.T) {
+	if !rocks.Available {
+		t.Skip("built without cgo: no RocksDB")
+	}
+	b, client := openTest(t, func(o *Options) {
+		o.Store.StoreType, o.Store.MappedFileSizeCommitLog, o.Store.BackfillBytesPerSec = store.StoreTypeFile, 64<<20, 1000
+	})
+	body := make([]byte, 4<<20-1000) // what is less than 64 MiB is built before the broker serves
+	for range 18 {
+		require.Equal(t, remoting.Success, sendV2(t, b, client, "T", body, "").Code)
+	}
+	stored(t, b, "T", 1, 17)
+	require.Equal(t, remoting.Success, migrateStep(t, b, client, MigrateBegin).Code)
+	b, client = restarted(t, b)
+	check := func() (a checkAnswer) {
+		require.NoError(t, json.Unmarshal(ok(t, b, client, remoting.CheckRocksDBCQWriteProgress, "", field("checkStoreTime", "0")).Body, &a))
+		return a
+	}
+	require.Eventually(t, func() bool { return migration(t, b, client).Phase == state.Backfilling }, 20*time.Second, time.Millisecond)
+	a := check()
+	require.Equal(t, checkRunning, a.Status, a.Result)
+	require.Regexp(t, `the rocks side of the consume queues is being built from the log; topic T: (18|17|16|15) units of 1 queues are on one side alone`, a.Result)
+	ok(t, b, client, remoting.UpdateBrokerConfig, "backfillBytesPerSec=0\nbackfillPutLatency=0")
+	require.Eventually(t, func() bool { return migration(t, b, client).Phase == state.Verified }, 30*time.Second, time.Millisecond)
+	require.Equal(t, checkAnswer{"equal: 1 queues and 18 units compared, 0 light queues that one side has alone left out", checkOK}, check())
+}
+
 // A broker without consume queues has nothing to migrate. (Who may ask for what is tested with the access rules.)
 func TestMigrateOnlineWithoutQueues(t *testing.T) {
 	b, client := openTest(t, func(o *Options) { o.Store.BuildConsumeQueues = false })

@@ -92,7 +92,8 @@ func (p *braking) pause(ctx context.Context, bytes int64) error {
 	if p.b.over(now) {
 		wait = max(wait, brakeIdle*worked)
 	}
-	if rate := float64(p.b.bytesPerSec.Load()); rate > 0 {
+	bound := p.b.bytesPerSec.Load()
+	if rate := float64(bound); rate > 0 {
 		burst := rate * brakeWindow.Seconds()
 		p.credit = min(p.credit+rate*now.Sub(p.credits).Seconds(), burst) - float64(bytes)
 		p.credits = now
@@ -102,6 +103,10 @@ func (p *braking) pause(ctx context.Context, bytes int64) error {
 	}
 	if wait >= time.Millisecond { // what is less adds up
 		for end := now.Add(wait); wait > 0 && ctx.Err() == nil; wait = time.Until(end) {
+			if p.b.bytesPerSec.Load() != bound { // what was read under another one is not paid for
+				p.credit = 0
+				break
+			}
 			t := time.NewTimer(min(wait, brakeLongest))
 			select {
 			case <-t.C:

@@ -382,4 +382,7 @@ func TestBraking(t *testing.T) {
 	time.AfterFunc(20*time.Millisecond, cancel)
 	require.ErrorIs(t, p.pause(ctx, 1<<40), context.Canceled, "it would be a million seconds")
 	require.Less(t, p.credit, -1e11)
+	time.AfterFunc(20*time.Millisecond, func() { b.bytesPerSec.Store(1 << 40) })
+	require.NoError(t, p.pause(t.Context(), 0), "the bound is another one now")
+	require.Zero(t, p.credit)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/migrate/online"
 	"github.com/tandemq/tandemmq/migrate/state"
+	"github.com/tandemq/tandemmq/remoting"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -105,6 +106,77 @@ func TestMigrateOnlineCommands(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "finalized")
 	require.Contains(t, out, "reads belong to  rocks")
+}
+
+// The way of the runbook in the other direction: a broker over RocksDB, whose topics, groups and offsets are in databases, comes to files.
+func TestMigrateOnlineToFileCommands(t *testing.T) {
+	if !rocksdb.Available {
+		t.Skip("built without cgo: no RocksDB")
+	}
+	root := filepath.Join(t.TempDir(), "store")
+	small := []string{"--store", root, "--set", "maxHashSlotNum=100", "--set", "maxIndexNum=400", "--set", "mappedFileSizeCommitLog=1048576", "--set", "preallocateAheadBytes=1048576"}
+	ready, stop := startBroker(t, append(small, ownQueues("defaultRocksDB")...)...)
+	require.Equal(t, "rocksdb", ready[5])
+	client, err := remoting.NewClient(remoting.DefaultClientOptions())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	call := func(code int32, body string, fields ...string) *remoting.Command {
+		t.Helper()
+		req := &remoting.Command{Code: code, Body: []byte(body)}
+		for i := 0; i < len(fields); i += 2 {
+			req.Ext.Set(fields[i], fields[i+1])
+		}
+		resp, err := client.Invoke(t.Context(), ready[2], req)
+		require.NoError(t, err)
+		require.Equal(t, remoting.Success, resp.Code, resp.Remark)
+		return resp
+	}
+	queue := []string{"topic", "T", "queueId", "1"}
+	group := append(queue, "consumerGroup", "g")
+	for i := range 10 {
+		call(remoting.SendMessageV2, fmt.Sprint(i), "a", "pg", "b", "T", "c", "TBW102", "d", "4", "e", "1", "f", "0", "g", "1700000000000", "h", "7", "i", "", "j", "0", "k", "false", "l", "0", "m", "false")
+	}
+	call(remoting.UpdateAndCreateSubscriptionGroup, `{"groupName":"g"}`)
+	call(remoting.UpdateConsumerOffset, "", append(group, "commitOffset", "7")...)
+	ask := func(args ...string) string {
+		t.Helper()
+		code, out, errs := runApp(t, append(append([]string{"migrate", "online"}, args...), "--broker", ready[2])...)
+		require.Zero(t, code, "%s%s", out, errs)
+		return out
+	}
+	require.Contains(t, ask("begin", "--to", "file"), "Next: restart the broker")
+	stop()
+
+	// Without the line that asked for RocksDB alone it keeps both sides, and has topics, groups and offsets in files.
+	code, _, errs := runApp(t, append([]string{"broker", "--listen", "127.0.0.1:0"}, small...)...)
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "tandemmq migrate metadata --store "+root+" --to file --yes")
+	code, out, errs := runApp(t, "migrate", "metadata", "--store", root, "--to", "file", "--yes")
+	require.Zero(t, code, "%s%s", out, errs)
+	require.Contains(t, out, "offsets: 1 moved")
+	ready, stop = startBroker(t, small...)
+	require.Equal(t, "file+rocksdb", ready[5])
+	same := func() {
+		t.Helper()
+		require.Equal(t, "7", call(remoting.QueryConsumerOffset, "", group...).Ext.Get("offset"))
+		require.Equal(t, "10", call(remoting.GetMaxOffset, "", queue...).Ext.Get("offset"))
+	}
+	same()
+	ask("status", "--watch", "--every", "10ms")
+	require.Regexp(t, `read from +rocks`, ask("status"))
+	require.Regexp(t, `read from +file`, ask("cutover"))
+	require.Regexp(t, `read from +rocks`, ask("rollback"))
+	ask("verify")
+	ask("status", "--watch", "--every", "10ms")
+	ask("cutover")
+	ask("finalize", "--grace", "1h")
+	stop()
+	ready, stop = startBroker(t, small...)
+	defer stop()
+	require.Equal(t, "file", ready[5])
+	same()
+	require.Contains(t, ask("status"), "the rocks queues, in tandemmq/retired/rocks-")
+	require.NoDirExists(t, filepath.Join(root, "consumequeue_rocksdb"))
 }
 
 func TestMigrateOnlineUsage(t *testing.T) {
