@@ -73,10 +73,10 @@ func (w *work) broker(ctx context.Context) (string, bool) {
 	return w.addr, ctx.Err() == nil
 }
 
-// passing tells whether the broker may answer so for a while, for instance because it has just been started.
+// passing tells whether the broker may answer so for a while, for instance because it has just been started, or is about to stop.
 func passing(code int32) bool {
 	return slices.Contains([]int32{
-		remoting.SystemBusy, remoting.ServiceNotAvailable, remoting.FlushDiskTimeout, remoting.SubscriptionNotExist, remoting.SubscriptionNotLatest, remoting.SubscriptionGroupNotExist,
+		remoting.SystemBusy, remoting.ServiceNotAvailable, remoting.FlushDiskTimeout, remoting.SubscriptionNotExist, remoting.SubscriptionNotLatest, remoting.SubscriptionGroupNotExist, remoting.GoAway,
 	}, code)
 }
 
