@@ -49,14 +49,6 @@ type Runner struct {
 	left map[string]bool
 }
 
-// group is scenarios that one run does.
-type group struct {
-	scenarios []Scenario
-	engines   []string
-	failed    map[string]bool          // by engine: it is not tried again
-	took      map[string]time.Duration // likewise, the last time
-}
-
 // Run runs the scenarios, repetition by repetition, in each of them one after the other, engine by engine. A run that fails is told in its row; an error means that nothing can be said.
 func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 	if x.Reps < 1 {
@@ -120,33 +112,6 @@ func (x *Runner) leave(rep *Report, why string) {
 	}
 }
 
-// StoreEngines are the engines of scenarios that compare stores.
-func StoreEngines() []string { return slices.Clone(storeEngines) }
-
-var storeEngines = []string{File, Rocks, Combine, Java, JavaRocks}
-
-// IsJava tells whether an engine is RocketMQ's store.
-func IsJava(engine string) bool { return engine == Java || engine == JavaRocks }
-
-// groups returns what is run.
-func (x *Runner) groups() (all []*group) {
-	for _, s := range x.Scenarios {
-		if x.Only != nil && !x.Only.MatchString(s.Name) || s.Full && x.Profile != Full {
-			continue
-		}
-		engines := slices.DeleteFunc(slices.Clone(s.Engines), func(e string) bool { return slices.Contains(storeEngines, e) && !slices.Contains(x.Engines, e) })
-		if len(engines) == 0 {
-			continue
-		}
-		if n := len(all); s.Shared != "" && n > 0 && all[n-1].scenarios[0].Shared == s.Shared {
-			all[n-1].scenarios = append(all[n-1].scenarios, s)
-			continue
-		}
-		all = append(all, &group{[]Scenario{s}, engines, map[string]bool{}, map[string]time.Duration{}})
-	}
-	return all
-}
-
 // prepare has inputs made. The profile's time is that of what comes after it.
 func (x *Runner) prepare(ctx context.Context, groups []*group, work string, rep *Report) error {
 	if err := os.MkdirAll(work, 0o755); err != nil {
@@ -199,7 +164,7 @@ func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, w
 	if x.Phase != nil {
 		phase = x.Phase(fmt.Sprintf("repetition %d of %d", n, x.Reps), int64(runs))
 	}
-	done := int64(0)
+	done, over := int64(0), []string(nil)
 	phase(done)
 	for i, g := range groups {
 		s := g.scenarios[0]
@@ -215,9 +180,8 @@ func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, w
 			switch {
 			case g.failed[e]:
 			case x.late(start, g.took[e]):
-				if late++; n == 1 {
-					x.leave(rep, fmt.Sprintf("%s with %s: the time of the profile was over", s.Name, e))
-				}
+				late++
+				over = append(over, s.Name+" "+e)
 			default:
 				began := time.Now()
 				one, err := x.one(ctx, &s, e, filepath.Join(work, fmt.Sprintf("%d-%s", i, e)), false)
@@ -231,46 +195,11 @@ func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, w
 			phase(done)
 		}
 	}
+	if n == 1 && late > 0 {
+		x.leave(rep, "the time of the profile was over before: "+strings.Join(over, ", "))
+	}
 	return late, nil
 }
-
-// keep gives each row of the group its part of what a run gave.
-func (x *Runner) keep(rep *Report, g *group, n int, engine string, one Repetition) {
-	for _, s := range g.scenarios {
-		own := one
-		if s.Prefix != "" {
-			own.Figures, own.Latencies = only(one.Figures, s.Prefix), only(one.Latencies, s.Prefix)
-		}
-		if _, ok := own.Figures[s.Headline]; !ok && own.Failed == "" {
-			own.Failed = "no figure " + s.Headline
-			g.failed[engine] = true
-		}
-		i := slices.IndexFunc(rep.Rows, func(r Row) bool { return r.Scenario == s.Name && r.Engine == engine })
-		rep.Rows[i].Repetitions = append(rep.Rows[i].Repetitions, own)
-		if x.Told != nil {
-			x.Told(n, s.Name, engine, own)
-		}
-	}
-}
-
-// alike are figures that every row of a run has.
-var alike = []string{peakFigure, diskFigure}
-
-func only[V any](all map[string]V, prefix string) map[string]V {
-	m := map[string]V{}
-	for name, v := range all {
-		if strings.HasPrefix(name, prefix) || slices.Contains(alike, name) {
-			m[name] = v
-		}
-	}
-	return m
-}
-
-// Figures of every run.
-const (
-	peakFigure = "peakAnonMiB" // the largest RssAnon of the process that was measured
-	diskFigure = "diskMiB"     // what its directory occupied in the end
-)
 
 // one does one run, or has its input made. What goes wrong in it is told in its result; an error is one of the runner.
 func (x *Runner) one(ctx context.Context, s *Scenario, engine, dir string, prepare bool) (rep Repetition, err error) {

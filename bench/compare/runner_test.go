@@ -164,6 +164,10 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, 1, late)
 	require.Len(t, ran, 2)
 	require.Len(t, rep.Left, 2, "it was run before")
+	g.took = map[string]time.Duration{}
+	_, err = x.repeat(t.Context(), 1, []*group{g}, 1, t.TempDir(), time.Now().Add(-quickTime-time.Second), rep)
+	require.NoError(t, err)
+	require.Equal(t, "the time of the profile was over before: a file", rep.Left[2])
 	require.True(t, x.late(time.Now().Add(-quickTime), time.Second))
 	require.False(t, x.late(time.Now(), time.Second))
 	x.Profile = Full

@@ -52,7 +52,7 @@ func ReadScenarios() []Scenario {
 		part("time", "the place of a random store time in a queue", "time", "timeP50Micros"),
 		part("key", "a random message by its key", "query", "queryP50Micros"),
 	}
-	all[0].Bounds = map[string]string{LimitCopyWarm: "pullBytesPerSecond", LimitRead: "pullBytesPerSecond"}
+	all[0].Bounds = map[string]string{LimitCopyWarm: "pullBytesPerSecond"}
 	return all
 }
 

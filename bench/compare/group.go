@@ -1,0 +1,80 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// group is scenarios that one run does.
+type group struct {
+	scenarios []Scenario
+	engines   []string
+	failed    map[string]bool          // by engine: it is not tried again
+	took      map[string]time.Duration // likewise, the last time
+}
+
+// StoreEngines are the engines of scenarios that compare stores.
+func StoreEngines() []string { return slices.Clone(storeEngines) }
+
+var storeEngines = []string{File, Rocks, Combine, Java, JavaRocks}
+
+// IsJava tells whether an engine is RocketMQ's store.
+func IsJava(engine string) bool { return engine == Java || engine == JavaRocks }
+
+// groups returns what is run.
+func (x *Runner) groups() (all []*group) {
+	for _, s := range x.Scenarios {
+		if x.Only != nil && !x.Only.MatchString(s.Name) || s.Full && x.Profile != Full {
+			continue
+		}
+		engines := slices.DeleteFunc(slices.Clone(s.Engines), func(e string) bool { return slices.Contains(storeEngines, e) && !slices.Contains(x.Engines, e) })
+		if len(engines) == 0 {
+			continue
+		}
+		if n := len(all); s.Shared != "" && n > 0 && all[n-1].scenarios[0].Shared == s.Shared {
+			all[n-1].scenarios = append(all[n-1].scenarios, s)
+			continue
+		}
+		all = append(all, &group{[]Scenario{s}, engines, map[string]bool{}, map[string]time.Duration{}})
+	}
+	return all
+}
+
+// keep gives each row of the group its part of what a run gave.
+func (x *Runner) keep(rep *Report, g *group, n int, engine string, one Repetition) {
+	for _, s := range g.scenarios {
+		own := one
+		if s.Prefix != "" {
+			own.Figures, own.Latencies = only(one.Figures, s.Prefix), only(one.Latencies, s.Prefix)
+		}
+		if _, ok := own.Figures[s.Headline]; !ok && own.Failed == "" {
+			own.Failed = "no figure " + s.Headline
+			g.failed[engine] = true
+		}
+		i := slices.IndexFunc(rep.Rows, func(r Row) bool { return r.Scenario == s.Name && r.Engine == engine })
+		rep.Rows[i].Repetitions = append(rep.Rows[i].Repetitions, own)
+		if x.Told != nil {
+			x.Told(n, s.Name, engine, own)
+		}
+	}
+}
+
+// alike are figures that every row of a run has.
+var alike = []string{peakFigure, diskFigure}
+
+func only[V any](all map[string]V, prefix string) map[string]V {
+	m := map[string]V{}
+	for name, v := range all {
+		if strings.HasPrefix(name, prefix) || slices.Contains(alike, name) {
+			m[name] = v
+		}
+	}
+	return m
+}
+
+// Figures of every run.
+const (
+	peakFigure = "peakAnonMiB" // the largest RssAnon of the process that was measured
+	diskFigure = "diskMiB"     // what its directory occupied in the end
+)
