@@ -20,9 +20,9 @@ func gap(kind cq.Kind, from, to int) string {
 	return "queue T/0: " + sideDoes(kind, "lack") + " slots " + strconv.Itoa(from) + " to " + strconv.Itoa(to-1)
 }
 
-// TestIssue9Part9Guard opens stores in every state on every side: what would serve from a side that lacks something, or give offsets by it, is refused before a byte is changed, and says which
+// TestF15GuardOfOpening opens stores in every state on every side: what would serve from a side that lacks something, or give offsets by it, is refused before a byte is changed, and says which
 // queues and slots are meant and what can be done. Everything else serves all messages and goes on numbering where it was.
-func TestIssue9Part9Guard(t *testing.T) {
+func TestF15GuardOfOpening(t *testing.T) {
 	needRocksDB(t)
 	onlyFile, onlyRocks, both := viewOptions(StoreTypeFile), viewOptions(StoreTypeRocksDB), combineOptions()
 	keep := func(t *testing.T, root, note string) {
