@@ -3,6 +3,7 @@ package meta
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tandemq/tandemmq/message"
@@ -27,7 +28,8 @@ const (
 	SelfTestTopic      = "SELF_TEST_TOPIC"
 	OffsetMovedTopic   = "OFFSET_MOVED_EVENT"
 	BenchmarkTopic     = "BenchmarkTest"
-	systemTopicPrefix  = message.SystemPrefix
+	SystemTopicPrefix  = message.SystemPrefix
+	systemGroupPrefix  = "CID_RMQ_SYS_"
 	replyTopicSuffix   = "_REPLY_TOPIC"
 	ToolsGroup         = "TOOLS_CONSUMER" // what mqadmin pulls with
 	TransactionGroup   = "CID_RMQ_SYS_TRANS"
@@ -42,6 +44,11 @@ const (
 var systemGroups = []string{
 	ToolsGroup, "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
 	"CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", TransactionGroup,
+}
+
+// IsSystemGroup tells whether operators cannot delete a group: those made at the start, and the broker's own.
+func IsSystemGroup(name string) bool {
+	return slices.Contains(systemGroups, name) || strings.HasPrefix(name, systemGroupPrefix)
 }
 
 // ErrName says that a topic or a group cannot have such a name.

@@ -144,6 +144,7 @@ type Topics struct {
 		byName  map[string]Topic
 		version DataVersion
 		extra   extra
+		unsaved map[string]struct{} // topics that were made, changed or taken away since the table was last written
 	}
 }
 
@@ -168,7 +169,7 @@ type topicsFile struct {
 // cannot be read.
 func OpenTopics(dir string, o TopicsOptions) (*Topics, error) {
 	t := &Topics{onChange: o.OnChange}
-	t.saver = saverOf(dir, configdb.Topics, o.Databases, t.file)
+	t.saver = t.newSaver(dir, o.Databases)
 	f, changed, err := load[topicsFile](dir, configdb.Topics, o.Databases, o.Logger)
 	if err != nil {
 		return nil, err
@@ -187,6 +188,12 @@ func OpenTopics(dir string, o TopicsOptions) (*Topics, error) {
 	}
 	if added {
 		t.mu.version = t.mu.version.next(time.Now())
+	}
+	t.mu.unsaved = make(map[string]struct{})
+	if added || changed || o.Databases == nil { // a file is made of the texts of all
+		for name := range t.mu.byName {
+			t.mu.unsaved[name] = struct{}{}
+		}
 	}
 	if added || changed {
 		return t, t.saver.save()
@@ -303,7 +310,10 @@ func (t *Topics) Delete(names ...string) error {
 	t.mu.Lock()
 	n := len(t.mu.byName)
 	for _, name := range names {
-		delete(t.mu.byName, name)
+		if _, ok := t.mu.byName[name]; ok {
+			delete(t.mu.byName, name)
+			t.mu.unsaved[name] = struct{}{}
+		}
 	}
 	gone := len(t.mu.byName) < n
 	if gone {
@@ -331,6 +341,9 @@ func (t *Topics) change(do func() []Topic) error {
 	if len(changed) > 0 {
 		t.mu.version = t.mu.version.next(time.Now())
 	}
+	for i := range changed {
+		t.mu.unsaved[changed[i].Name] = struct{}{}
+	}
 	v := t.mu.version
 	t.mu.Unlock()
 	if len(changed) == 0 {
@@ -354,7 +367,7 @@ func SystemTopics(cluster, broker string, o SystemTopicOptions) []Topic {
 		NewTopic(SelfTestTopic, 1, both), NewTopic(OffsetMovedTopic, 1, both), NewTopic(BenchmarkTopic, 1024, both),
 		NewTopic(ScheduleTopic, o.DelayLevels, both), NewTopic(ReplyTopic(cluster), 1, both),
 		NewTopic(HalfTopic, 1, both), NewTopic(OpHalfTopic, 1, both), NewTopic(rocksHalfTopic, 1, both), NewTopic(rocksOpHalfTopic, 1, both),
-		NewTopic(systemTopicPrefix+"SYNC_BROKER_MEMBER_"+broker, 1, PermInherit),
+		NewTopic(SystemTopicPrefix+"SYNC_BROKER_MEMBER_"+broker, 1, PermInherit),
 	}
 	perm := func(open bool) int32 {
 		if open {
@@ -385,5 +398,5 @@ type SystemTopicOptions struct {
 //
 // Source: TopicValidator.isSystemTopic, 5.5.0.
 func IsSystemTopic(name, cluster, broker string) bool {
-	return fixedSystemTopics[name] || strings.HasPrefix(name, systemTopicPrefix) || name == cluster || name == broker || name == ReplyTopic(cluster)
+	return fixedSystemTopics[name] || strings.HasPrefix(name, SystemTopicPrefix) || name == cluster || name == broker || name == ReplyTopic(cluster)
 }

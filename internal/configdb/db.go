@@ -167,6 +167,47 @@ func (d *DB) Write(t Table, c Content) error {
 	return nil
 }
 
+// Update writes rows of a table, nil for one that goes, and its version, as one change, which is durable when Update returns; the other rows stay. What is given is kept, as by Write. Errors:
+// *rocks.Error; the table is then as it was.
+func (d *DB) Update(t Table, rows map[string][]byte, version []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, err := d.readLocked(t)
+	if err != nil {
+		return err
+	}
+	n := NamesOf(d.form, t)
+	db := d.byDir[n.Dir]
+	if db == nil {
+		return fmt.Errorf("write table to %s: %w", n.Dir, rocks.ErrReadOnly)
+	}
+	var changed []rocks.NamedRow
+	for name, v := range rows {
+		if was, ok := c.Rows[name]; ok != (v != nil) || !bytes.Equal(was, v) {
+			changed = append(changed, rocks.NamedRow{Family: n.Rows, Key: []byte(name), Value: v})
+		}
+	}
+	if !bytes.Equal(c.Version, version) {
+		changed = append(changed, rocks.NamedRow{Family: n.Version, Key: []byte(VersionKey), Value: version})
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := db.WriteNamed(changed); err != nil {
+		return err
+	}
+	for name, v := range rows {
+		if v == nil {
+			delete(c.Rows, name)
+		} else {
+			c.Rows[name] = v
+		}
+	}
+	c.Version = version
+	d.mu.known[t] = c
+	return nil
+}
+
 // Close closes the databases. Idempotent.
 func (d *DB) Close() (err error) {
 	for _, db := range d.byDir {

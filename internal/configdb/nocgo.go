@@ -26,5 +26,8 @@ func (*DB) Read(Table) (Content, error) { return Content{}, ErrNoRocksDB }
 // Write answers ErrNoRocksDB.
 func (*DB) Write(Table, Content) error { return ErrNoRocksDB }
 
+// Update fails.
+func (*DB) Update(Table, map[string][]byte, []byte) error { return ErrNoRocksDB }
+
 // Close does nothing.
 func (*DB) Close() error { return nil }
