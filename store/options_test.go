@@ -63,6 +63,9 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{"nothing to write to", func(o *Options) {
 			o.StorePathCommitLog, o.ReadOnlyCommitLogStorePaths = []string{"a", "b"}, []string{"b", "c", "a/"}
 		}, []string{`storePathCommitLog "a,b": readOnlyCommitLogStorePaths has all of it`}},
+		{"sides without a combined store", func(o *Options) { o.CombineCQLoadingCQTypes = "default;foo" }, []string{
+			`combineCQLoadingCQTypes is "default;foo", want default, defaultRocksDB or both`,
+		}},
 		{"combined store of nothing", func(o *Options) { o.RocksdbCQDoubleWriteEnable, o.CombineCQLoadingCQTypes = true, "a;b" }, []string{
 			`combineCQLoadingCQTypes is "a;b", want default, defaultRocksDB or both`,
 		}},

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -42,17 +43,23 @@ func (o *Options) sides() (file, rocks bool) {
 	return file, rocks
 }
 
-// combineFaults returns what is wrong with the combined store, if there is to be one.
+// combineFaults returns what is wrong with the combined store, if there is to be one, and otherwise only what has no meaning.
 //
 // Source: CombineConsumeQueueStore, 5.5.0; light queues in RocksDB beside offsets of the files for the rest, which it asks for, are no condition here.
 func (o *Options) combineFaults() (faults []error) {
-	if !o.RocksdbCQDoubleWriteEnable || o.StoreType != StoreTypeFile {
-		return nil
-	}
 	file, rocks := o.sides()
-	if !file && !rocks {
+	asked := o.RocksdbCQDoubleWriteEnable && o.StoreType == StoreTypeFile
+	unknown := slices.ContainsFunc(strings.Split(o.CombineCQLoadingCQTypes, combineSeparator), func(name string) bool {
+		name = strings.TrimSpace(name)
+		_, ok := StoreType(name).queueKind()
+		return !ok && name != ""
+	})
+	if unknown || asked && !file && !rocks {
 		return []error{fmt.Errorf("combineCQLoadingCQTypes is %q, want %s, %s or both, separated by %q", o.CombineCQLoadingCQTypes,
 			StoreTypeFile, StoreTypeRocksDB, combineSeparator)}
+	}
+	if !asked {
+		return nil
 	}
 	for name, t := range map[string]StoreType{"combineCQPreferCQType": o.CombineCQPreferCQType, "combineAssignOffsetCQType": o.CombineAssignOffsetCQType} {
 		k, known := t.queueKind()
