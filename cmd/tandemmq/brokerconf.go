@@ -3,11 +3,12 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
-	"github.com/magiconair/properties"
 	"github.com/urfave/cli/v2"
 
+	properties "github.com/tandemq/tandemmq/internal/property"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -39,13 +40,15 @@ func brokerOptions(c *cli.Context) (o *store.Options, given []string, err error)
 	return &options, slices.AppendSeq([]string{}, maps.Keys(props)), nil
 }
 
-// readConf reads a file of properties as Java's Properties do: NAME=VALUE, NAME: VALUE or NAME VALUE, comments after '#' or '!', lines that go on behind a backslash,
-// \uXXXX. Nothing is put in for ${...}.
+// readConf reads a file of properties as Java's Properties do, see property.Parse.
 func readConf(path string) (map[string]string, error) {
-	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-	p, err := loader.LoadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read broker's options: %s: %w", path, err)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		var set map[string]string
+		if set, err = properties.Parse(text); err == nil {
+			return set, nil
+		}
+		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return p.Map(), nil
+	return nil, fmt.Errorf("read broker's options: %w", err)
 }
