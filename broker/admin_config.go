@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/magiconair/properties"
+	"unicode"
 
 	"github.com/tandemq/tandemmq/broker/meta"
 	"github.com/tandemq/tandemmq/internal/conffile"
@@ -44,12 +43,10 @@ func (b *Broker) getConfig(*remoting.Command, *remoting.Fields) (remoting.Comman
 //
 // Source: AdminBrokerProcessor.updateBrokerConfig, 5.5.0, which takes whatever it is given.
 func (b *Broker) updateConfig(req *remoting.Command, _ *remoting.Fields) (remoting.Command, error) {
-	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-	parsed, err := loader.LoadBytes(req.Body)
+	set, err := property.Parse(req.Body)
 	if err != nil {
 		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "properties: %v", err)
 	}
-	set := parsed.Map()
 	if len(set) == 0 {
 		return remoting.Command{}, remoting.Errorf(remoting.SystemError, "no property is given")
 	}
@@ -57,6 +54,9 @@ func (b *Broker) updateConfig(req *remoting.Command, _ *remoting.Fields) (remoti
 	for _, name := range names {
 		if slices.Contains(blackList, name) {
 			return remoting.Command{}, remoting.Errorf(remoting.NoPermission, "property %s cannot be changed by a request", name)
+		}
+		if strings.ContainsFunc(name+set[name], unicode.IsControl) { // GET_BROKER_CONFIG answers with a line for each
+			return remoting.Command{}, remoting.Errorf(remoting.SystemError, "nothing is changed: property %q is %q, want no ends of lines or other control characters", name, set[name])
 		}
 	}
 	if err := b.migrates(set); err != nil {

@@ -87,6 +87,9 @@ func (b *Broker) deleteGroup(_ *remoting.Command, h *remoting.Fields) (remoting.
 	if err := h.Err(); err != nil {
 		return remoting.Command{}, err
 	}
+	if meta.IsSystemGroup(name) {
+		return remoting.Command{}, remoting.Errorf(remoting.InvalidParameter, "group %s is the system's own", name)
+	}
 	if err := b.groups.Delete(name); err != nil {
 		return remoting.Command{}, err
 	}

@@ -216,6 +216,11 @@ func TestT41Groups(t *testing.T) {
 	ok(t, b, client, remoting.DeleteSubscriptionGroup, "", field("groupName", "g"), field("cleanOffset", "true"))
 	ok(t, b, client, remoting.DeleteSubscriptionGroup, "", field("groupName", "h"))
 	ok(t, b, client, remoting.DeleteSubscriptionGroup, "", field("groupName", "none"))
+	for _, own := range []string{"CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_REVIVE_GROUP", "TOOLS_CONSUMER"} {
+		resp := call(t, b, client, remoting.DeleteSubscriptionGroup, nil, field("groupName", own))
+		require.Equal(t, remoting.InvalidParameter, resp.Code, own)
+		require.Contains(t, resp.Remark, "the system's own")
+	}
 	require.NotContains(t, configFile(t, b, "subscriptionGroup.json"), `"g"`)
 	require.NotContains(t, configFile(t, b, "consumerOffset.json"), "T@g")
 	require.EqualValues(t, 7, b.offsets.Query("h", "T", 0))
@@ -499,6 +504,9 @@ func TestT45Config(t *testing.T) {
 		{"fileReservedTime=-1", "fileReservedTime", remoting.SystemError},
 		{"inSyncReplicas=2", "replication", remoting.SystemError},
 		{"combineCQPreferCQType=defaultRocksDB", "both", remoting.SystemError},
+		{"namesrvAddr=127.0.0.1:9876\\nx=y", "control characters", remoting.SystemError},
+		{"useEpoll=a\\nbrokerName=c", "control characters", remoting.SystemError},
+		{"namesrvAddr=foo:99999", "namesrvAddr has \"foo:99999\"", remoting.SystemError},
 		{"", "no property", remoting.SystemError},
 	} {
 		resp := call(t, b, client, remoting.UpdateBrokerConfig, []byte(c.text))

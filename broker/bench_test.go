@@ -2,10 +2,15 @@ package broker
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/broker/meta"
+	"github.com/tandemq/tandemmq/cq/rocks"
 	"github.com/tandemq/tandemmq/remoting"
 	"github.com/tandemq/tandemmq/store"
 )
@@ -62,5 +67,39 @@ func benchSyncSends(b *testing.B, conns int) {
 	b.ReportMetric(float64(br.store.Stats().Flushes-before)/float64(b.N), "syncs/op")
 	if n := failed.Load(); n > 0 {
 		b.Fatalf("%d sends failed", n)
+	}
+}
+
+// BenchmarkSendToNewTopic sends each message to a topic that is not there, to a broker with many topics that registers them with its own NameServer.
+func BenchmarkSendToNewTopic(b *testing.B) {
+	for _, topics := range []int{100, 15_000} {
+		b.Run("topics="+strconv.Itoa(topics), func(b *testing.B) {
+			o := DefaultOptions()
+			o.BrokerClusterName, o.BrokerName, o.ListenPort, o.EmbeddedNamesrv, o.StorePathRootDir = "c", "b", 0, "127.0.0.1:0", b.TempDir()
+			if rocks.Available {
+				o.Store.StoreType = store.StoreTypeRocksDB
+			}
+			br, err := Open(o)
+			require.NoError(b, err)
+			defer func() { _ = br.Close() }()
+			require.NoError(b, br.Start())
+			all := make([]meta.Topic, topics)
+			for i := range all {
+				all[i] = meta.NewTopic("there-"+strconv.Itoa(i), 8, meta.PermRead|meta.PermWrite)
+			}
+			require.NoError(b, br.topics.Put(all...))
+			client, err := remoting.NewClient(remoting.DefaultClientOptions())
+			require.NoError(b, err)
+			defer func() { _ = client.Close() }()
+			for i := 0; b.Loop(); i++ {
+				req := sendRequest(make([]byte, 100))
+				req.Ext.Set("b", "new-"+strconv.Itoa(i))
+				resp, err := client.Invoke(context.Background(), br.Addr().String(), req)
+				if err == nil {
+					err = resp.Error()
+				}
+				require.NoError(b, err)
+			}
+		})
 	}
 }

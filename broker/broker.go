@@ -62,6 +62,7 @@ type Broker struct {
 	registrar    *namesrv.Registrar
 	embedded     *namesrv.Server // nil: none
 	embeddedAddr netip.AddrPort
+	leaving      atomic.Bool // the broker goes, and does not register any more
 
 	changing           sync.Mutex        // of properties
 	given              map[string]string // properties that were set while running and have no effect; guarded by changing
@@ -81,15 +82,17 @@ func Open(o Options) (b *Broker, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	b = &Broker{o: o, log: o.Logger, clients: clients.NewRegistry(), locks: clients.NewLocks(), ids: newUniqueIDs()}
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	o.fitConnections(log)
+	b = &Broker{o: o, log: log, clients: clients.NewRegistry(), locks: clients.NewLocks(), ids: newUniqueIDs()}
 	b.current.Store(&o)
 	b.results.New = func() any { return new(store.GetResult) }
 	b.sends.New = func() any { return new(sending) }
 	b.pulls.New = b.newPulled
 	b.holds = newHolder(b)
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	if b.levels, err = message.ParseDelayLevels(o.Store.MessageDelayLevel); err != nil {
 		return nil, fmt.Errorf("broker options: messageDelayLevel: %w", err)
@@ -120,12 +123,18 @@ func Open(o Options) (b *Broker, err error) {
 	if err := b.openRules(); err != nil {
 		return nil, err
 	}
+	if err := b.o.portsAreFree(); err != nil { // a new store is made for a broker that can serve it
+		return nil, err
+	}
 	// The store's lock comes first: what stands beside it belongs to whoever holds it.
 	if b.store, err = store.Open(o.StorePathRootDir, o.Store); err != nil {
 		return nil, err
 	}
 	if err = openTopics(); err == nil {
 		err = b.openMeta(dir)
+	}
+	if err == nil {
+		err = b.refuseUndelivered(dir)
 	}
 	if err == nil {
 		err = b.openMigration()
@@ -208,9 +217,9 @@ func (b *Broker) Start() error {
 	if err != nil {
 		return err
 	}
-	main, err := net.Listen("tcp", net.JoinHostPort(b.o.BindAddress, strconv.Itoa(b.o.ListenPort)))
+	main, err := net.Listen("tcp", b.o.clientAddr(0))
 	if err != nil {
-		return fmt.Errorf("listen for clients: %w", err)
+		return fmt.Errorf(listenFailed, err)
 	}
 	at, err := netip.ParseAddrPort(main.Addr().String())
 	if err == nil {
@@ -221,9 +230,9 @@ func (b *Broker) Start() error {
 	}
 	listeners := []net.Listener{main}
 	if b.o.VipChannelEnable && b.o.ListenPort != 0 {
-		vip, err := net.Listen("tcp", net.JoinHostPort(b.o.BindAddress, strconv.Itoa(b.o.ListenPort-2)))
+		vip, err := net.Listen("tcp", b.o.clientAddr(vipPort))
 		if err != nil {
-			return errors.Join(fmt.Errorf("listen for clients on the second port: %w", err), main.Close())
+			return errors.Join(fmt.Errorf(listenVIPFailed, err), main.Close())
 		}
 		listeners = append(listeners, vip)
 	}
@@ -251,10 +260,45 @@ func (b *Broker) Start() error {
 			return err
 		}
 		if b.embeddedAddr, err = b.embedded.Listen(b.o.EmbeddedNamesrv); err != nil {
-			return fmt.Errorf("listen as a NameServer: %w", err)
+			return fmt.Errorf(listenNamesrvFailed, err)
 		}
 	}
 	return b.startRegistering()
+}
+
+// Where the broker cannot listen: for clients, on their second port, and as a NameServer.
+const (
+	listenFailed        = "listen for clients (listenPort, --listen): %w"
+	listenVIPFailed     = "listen for clients on the second port, two below the first (vipChannelEnable, --listen): %w"
+	listenNamesrvFailed = "listen as a NameServer (embeddedNamesrv, --namesrv-listen): %w"
+	vipPort             = -2 // from the first one
+)
+
+// clientAddr is where clients are listened for.
+func (o *Options) clientAddr(distance int) string {
+	return net.JoinHostPort(o.BindAddress, strconv.Itoa(o.ListenPort+distance))
+}
+
+// portsAreFree tells which of the ports that are to be listened on cannot be, now.
+func (o *Options) portsAreFree() error {
+	tries := []struct{ addr, failed string }{{o.clientAddr(0), listenFailed}}
+	if o.VipChannelEnable && o.ListenPort != 0 {
+		tries = append(tries, struct{ addr, failed string }{o.clientAddr(vipPort), listenVIPFailed})
+	}
+	if o.EmbeddedNamesrv != "" {
+		tries = append(tries, struct{ addr, failed string }{o.EmbeddedNamesrv, listenNamesrvFailed})
+	}
+	var faults []error
+	for _, try := range tries {
+		l, err := net.Listen("tcp", try.addr)
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf(try.failed, err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // service runs f, which returns soon after its context has ended, until Close.

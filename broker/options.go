@@ -1,6 +1,7 @@
 package broker
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -137,6 +139,8 @@ type Options struct {
 	// Logger gets what needs an operator's eye. nil: nothing is logged.
 	Logger *slog.Logger `prop:"-"`
 
+	openFiles func() (int64, error) // how many files the process may have open; another one in tests
+
 	now func() time.Time // the clock of delayed messages and of transactions; another one in tests
 }
 
@@ -161,7 +165,7 @@ func DefaultOptions() Options {
 		NotifyConsumerIdsChangedEnable: true, UseServerSideResetOffset: true, FlushConsumerOffsetInterval: 5 * time.Second, RegisterNameServerPeriod: 30 * time.Second,
 		MaxConnections: 100_000, ServerChannelMaxIdleTimeSeconds: 120, MaxInFlightBytes: memoryBytes() / 8,
 		MaxHeldPulls: 200_000, MaxHeldPullBytes: 256 << 20, TLSMode: remoting.TLSDisabled, ACLFile: defaultACLFile(),
-		Store: store.DefaultOptions(), now: time.Now,
+		Store: store.DefaultOptions(), openFiles: openFiles, now: time.Now,
 	}
 }
 
@@ -170,10 +174,23 @@ var refused = map[string][]string{
 	"enableControllerMode": {"false"}, "isolateLogEnable": {"false"}, "enableSlaveActingMaster": {"false"}, "inSyncReplicas": {"1"}, "duplicationEnable": {"false"},
 }
 
+// rocketmqProperties are the names of all properties that RocketMQ's broker has, sorted, a line each.
+//
+// Source: the answer of a 5.5.0 broker to GET_BROKER_CONFIG.
+//
+//go:embed rocketmqproperties.txt
+var rocketmqProperties string
+
+// ofRocketMQ tells whether RocketMQ's broker has a property of that name.
+func ofRocketMQ(name string) bool {
+	_, found := slices.BinarySearch(strings.Fields(rocketmqProperties), name)
+	return found
+}
+
 // withoutEffect says what an operator has to know who sets a property of 5.5.0's broker that changes nothing here; "" for a value that asks for nothing, and for all other names.
 func withoutEffect(name, value string) string {
 	if name == "coldCtrStrategyEnable" && strings.EqualFold(strings.TrimSpace(value), "true") {
-		return "limits of cold data do not adapt here; each group has cgColdReadThreshold or the limit that a request gave it, and all together have globalColdReadThreshold"
+		return "limits of cold data do not adapt here; each group has cgColdReadThreshold, and all together have globalColdReadThreshold"
 	}
 	return ""
 }
@@ -223,8 +240,11 @@ func ParseOptions(conf map[string]string) (Options, []Note, error) {
 	}
 	o.Store = s
 	for _, n := range storeNotes {
-		unknown := n.Kind == store.NoteUnknown
+		unknown := n.Kind == store.NoteUnknown && !ofRocketMQ(n.Name)
 		text := n.String()
+		if n.Kind == store.NoteUnknown && !unknown {
+			text = n.Name + ": known to RocketMQ, without effect here"
+		}
 		if near := property.Nearest(brokerProperties, n.Name); unknown && n.Nearest == "" && near != "" {
 			text = n.Name + ": unknown; did you mean " + near + "?"
 		}
@@ -276,12 +296,12 @@ func (o *Options) Validate() error {
 		bad("brokerIP1 is %q, want an address", o.BrokerIP1)
 	}
 	for _, addr := range o.NameServers() {
-		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
-			bad("namesrvAddr has %q, want HOST:PORT, several separated by ';'", addr)
+		if !hostPort(addr, 1) {
+			bad("namesrvAddr has %q, want HOST:PORT with a port from 1 to 65535, several separated by ';'", addr)
 		}
 	}
 	if o.EmbeddedNamesrv != "" {
-		if _, _, err := net.SplitHostPort(o.EmbeddedNamesrv); err != nil {
+		if !hostPort(o.EmbeddedNamesrv, 0) {
 			bad("embeddedNamesrv is %q, want HOST:PORT", o.EmbeddedNamesrv)
 		}
 	}
@@ -308,6 +328,23 @@ func (o *Options) Validate() error {
 	faults = append(faults, o.securityFaults()...)
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
+}
+
+// hostPort tells whether addr is HOST:PORT, HOST an address or a name, PORT from lowest to 65535.
+func hostPort(addr string, lowest int) bool {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if port, err := strconv.Atoi(text); err != nil || port < lowest || port > 65535 || text[0] == '+' {
+		return false
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
+		return r != '.' && r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
 }
 
 // NameServers lists the addresses of NamesrvAddr.

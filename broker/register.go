@@ -80,7 +80,7 @@ func (b *Broker) topicsChanged(changed []meta.Topic, v meta.DataVersion) {
 
 func (b *Broker) registerTopics(ctx context.Context, table map[string]meta.Topic, v meta.DataVersion) (ordered []string) {
 	servers := b.nameServers()
-	if len(servers) == 0 || b.registrar == nil {
+	if len(servers) == 0 || b.registrar == nil || b.leaving.Load() {
 		return nil
 	}
 	for name, t := range table {
@@ -93,7 +93,7 @@ func (b *Broker) registerTopics(ctx context.Context, table map[string]meta.Topic
 	if err == nil {
 		ordered, err = b.registrar.Register(ctx, servers, body)
 	}
-	if err != nil && b.ctx.Err() == nil {
+	if err != nil && b.ctx.Err() == nil && !b.leaving.Load() {
 		b.log.Warn("registration with a NameServer failed", slog.Any("err", err))
 	}
 	return ordered
@@ -134,6 +134,7 @@ func (b *Broker) stopRegistering() {
 	if b.registrar == nil {
 		return
 	}
+	b.leaving.Store(true)
 	if servers := b.nameServers(); len(servers) > 0 {
 		if err := b.registrar.Unregister(context.Background(), servers); err != nil {
 			b.log.Warn("the broker was not unregistered", slog.Any("err", err))

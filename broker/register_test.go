@@ -10,8 +10,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/broker/meta"
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/remoting"
 )
+
+// A broker that goes registers no more, and does not complain of NameServers that know it no longer.
+func TestABrokerThatGoesDoesNotRegister(t *testing.T) {
+	var log logtest.Log
+	b, _ := openTest(t, func(o *Options) {
+		o.EmbeddedNamesrv = "127.0.0.1:0"
+		o.Logger = log.Logger()
+	})
+	b.stopRegistering()
+	require.NoError(t, b.topics.Put(meta.NewTopic("Late", 1, meta.PermRead|meta.PermWrite)))
+	b.registerAll(b.ctx)
+	require.NotContains(t, log.String(), "registration with a NameServer failed")
+	resp, err := b.out.Invoke(b.ctx, b.NameServerAddr().String(), &remoting.Command{Code: remoting.GetRouteInfoByTopic, Ext: remoting.Ext{field("topic", "Late")}})
+	require.NoError(t, err)
+	require.Equal(t, remoting.TopicNotExist, resp.Code)
+}
 
 // The whole way of a client: NameServer, topic that a send makes, pull, query.
 func TestT54EmbeddedNameServer(t *testing.T) {
