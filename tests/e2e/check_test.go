@@ -55,7 +55,7 @@ func checkStore(t *testing.T, dir string, flags ...string) (code int, found []st
 // stamps are digests, times and modes of everything below a store.
 func stamps(t *testing.T, root string) map[string]string {
 	t.Helper()
-	sums := golden.TreeSums(t, root)
+	sums := treeSums(t, root)
 	for rel := range sums {
 		st, err := os.Lstat(filepath.Join(root, rel))
 		require.NoError(t, err)

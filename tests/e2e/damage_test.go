@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tandemq/tandemmq/tests/golden"
 )
 
 // A damaged store gives an error that names the place, exit code 1 or 3, and not a byte of it is changed.
@@ -153,7 +151,7 @@ func TestMigrateDamagedStore(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := sample(t)
 			tc.damage(t, dir)
-			before := golden.TreeSums(t, dir)
+			before := treeSums(t, dir)
 			for _, step := range []string{"run", "backfill"} {
 				args := []string{"migrate", step, "--store", dir}
 				if step == "run" {
@@ -169,7 +167,7 @@ func TestMigrateDamagedStore(t *testing.T) {
 					require.Contains(t, r.Stderr, w, step)
 				}
 				require.NotContains(t, r.Stderr, "panic")
-				require.Equal(t, before, golden.TreeSums(t, dir), "%s changed the store", step)
+				require.Equal(t, before, treeSums(t, dir), "%s changed the store", step)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ func TestOffsetsRescue(t *testing.T) {
 			path := filepath.Join(dir, "config", "consumerOffset.json")
 			require.NoError(t, os.WriteFile(path, []byte(backup[:40]), 0o644))
 			require.NoError(t, os.WriteFile(path+".bak", []byte(backup), 0o644))
-			before := golden.TreeSums(t, dir)
+			before := treeSums(t, dir)
 			offsets := func(code int, args ...string) golden.Result {
 				r := tandemmq.Run(t, append([]string{"store", "offsets", args[0], "--store", dir, "--cq", side}, args[1:]...)...)
 				require.Equal(t, code, r.Code, "%v\n%s%s", args, r.Stdout, r.Stderr)
@@ -39,7 +39,7 @@ func TestOffsetsRescue(t *testing.T) {
 			require.Contains(t, r.Stdout, "above-max  group g topic sample_0 queue 1")
 			offsets(0, "restore")
 			offsets(0, "reset", "--group", "g", "--to-max")
-			require.Equal(t, before, golden.TreeSums(t, dir), "nothing is written without --yes")
+			require.Equal(t, before, treeSums(t, dir), "nothing is written without --yes")
 
 			offsets(0, "restore", "--clamp", "--yes")
 			offsets(0, "check")
@@ -50,7 +50,7 @@ func TestOffsetsRescue(t *testing.T) {
 			b, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.Contains(t, string(b), `"unknown":[1]`)
-			after := golden.TreeSums(t, dir)
+			after := treeSums(t, dir)
 			copies, err := filepath.Glob(path + ".*.before-reset")
 			require.NoError(t, err)
 			require.Len(t, copies, 2)

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/migrate"
-	"github.com/tandemq/tandemmq/tests/golden"
 )
 
 // onDisk is what a directory and all below it occupy.
@@ -41,11 +40,11 @@ func TestPlanEstimatesSpace(t *testing.T) {
 			tandemmq.MustRun(t, "store", "generate", "--store", dir, "--messages", strconv.Itoa(shape[0]), "--topics", strconv.Itoa(shape[1]), "--queues", strconv.Itoa(shape[2]), "--body", "60")
 			check := func(to, target string) {
 				t.Helper()
-				before := golden.TreeSums(t, dir)
+				before := treeSums(t, dir)
 				var p migrate.Plan
 				require.NoError(t, json.Unmarshal([]byte(tandemmq.MustRun(t, "migrate", "plan", "--store", dir, "--to", to, "--json").Stdout), &p))
 				require.Empty(t, p.Warnings, "it was measured")
-				require.Equal(t, before, golden.TreeSums(t, dir))
+				require.Equal(t, before, treeSums(t, dir))
 				leftovers, err := filepath.Glob(filepath.Join(dir, "tandemmq", "plan-*"))
 				require.NoError(t, err)
 				require.Empty(t, leftovers)

@@ -335,14 +335,14 @@ func TestRepairHealsWhatVerifyNames(t *testing.T) {
 			s.database()
 			whole := s.keys
 			require.NotEmpty(t, whole)
-			before := golden.TreeSums(t, dir)
+			before := treeSums(t, dir)
 
 			out := filepath.Join(t.TempDir(), "findings")
 			want := texts(s.done)
 			r := tandemmq.Run(t, "migrate", "repair", "--store", dir, "--dry-run", "--findings", out)
 			require.Equal(t, 3, r.Code, r.Stderr)
 			require.Equal(t, want, texts(found(t, out)))
-			require.Equal(t, before, golden.TreeSums(t, dir), "a dry run wrote something")
+			require.Equal(t, before, treeSums(t, dir), "a dry run wrote something")
 
 			r = tandemmq.Run(t, "migrate", "verify", "--store", dir, "--level", "all", "--findings", out)
 			require.Equal(t, 3, r.Code, r.Stderr)
@@ -352,7 +352,7 @@ func TestRepairHealsWhatVerifyNames(t *testing.T) {
 			require.Equal(t, wantFile, dump(t, dir, "file"))
 			require.Equal(t, wantRocks, dump(t, dir, "rocks"))
 			require.Equal(t, want, texts(journaled(t, dir)))
-			after := golden.TreeSums(t, dir)
+			after := treeSums(t, dir)
 			for _, k := range whole {
 				for path, sum := range before {
 					if strings.HasPrefix(path, fmt.Sprintf("consumequeue/%s/%d/", k.Topic, k.QueueID)) {
@@ -361,10 +361,10 @@ func TestRepairHealsWhatVerifyNames(t *testing.T) {
 				}
 			}
 			tandemmq.MustRun(t, "migrate", "verify", "--store", dir, "--level", "all")
-			again := golden.TreeSums(t, dir)
+			again := treeSums(t, dir)
 			r = tandemmq.MustRun(t, "migrate", "repair", "--store", dir)
 			require.Contains(t, r.Stdout, "nothing to do")
-			require.Equal(t, again, golden.TreeSums(t, dir), "a second repair wrote something")
+			require.Equal(t, again, treeSums(t, dir), "a second repair wrote something")
 			tandemmq.MustRun(t, "migrate", "cutover", "--store", dir, "--yes")
 		})
 	}
@@ -448,11 +448,11 @@ func TestRepairLeavesWhatTheLogDoesNotDecide(t *testing.T) {
 	k, n, _ := s.next()
 	left := func(t *testing.T, dir string, code migrate.Code, flags ...string) {
 		t.Helper()
-		before := golden.TreeSums(t, dir)
+		before := treeSums(t, dir)
 		r := tandemmq.Run(t, append([]string{"migrate", "repair", "--store", dir}, flags...)...)
 		require.Equal(t, 3, r.Code, r.Stderr)
 		require.Contains(t, r.Stderr, "tandemmq: repair found 1 x "+string(code)+"\n")
-		require.Equal(t, before, golden.TreeSums(t, dir))
+		require.Equal(t, before, treeSums(t, dir))
 	}
 	t.Run("units behind the end of the log", func(t *testing.T) {
 		s.dir = golden.CopyTree(t, base)
@@ -570,11 +570,11 @@ func TestPlanRecognises(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s.dir = golden.CopyTree(t, base)
 			tc.hurt()
-			before := golden.TreeSums(t, s.dir)
+			before := treeSums(t, s.dir)
 			r := tandemmq.Run(t, "migrate", "plan", "--store", s.dir, "--json")
 			var p migrate.Plan
 			require.NoError(t, json.Unmarshal([]byte(r.Stdout), &p), r.Stderr)
-			require.Equal(t, before, golden.TreeSums(t, s.dir))
+			require.Equal(t, before, treeSums(t, s.dir))
 			got := []state{}
 			for _, st := range p.States {
 				require.NotEmpty(t, st.Text)

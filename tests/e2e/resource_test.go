@@ -62,12 +62,12 @@ func TestMigratePermissionDenied(t *testing.T) {
 			give(t, dir, nobody)
 			path := tc.path(t, dir)
 			require.NoError(t, os.Chmod(path, 0))
-			before := golden.TreeSums(t, dir)
+			before := treeSums(t, dir)
 			r := as(t, nobody, "migrate", "run", "--store", dir, "--yes")
 			require.Equal(t, 1, r.Code, r.Stderr)
 			require.Contains(t, r.Stderr, "permission denied")
 			require.Contains(t, r.Stderr, path)
-			require.Equal(t, before, golden.TreeSums(t, dir))
+			require.Equal(t, before, treeSums(t, dir))
 		})
 	}
 	t.Run("the store cannot be written", func(t *testing.T) {
@@ -75,11 +75,11 @@ func TestMigratePermissionDenied(t *testing.T) {
 		give(t, dir, nobody)
 		require.NoError(t, os.Chown(dir, 0, 0))
 		require.NoError(t, os.Chmod(dir, 0o755))
-		before := golden.TreeSums(t, dir)
+		before := treeSums(t, dir)
 		r := as(t, nobody, "migrate", "run", "--store", dir, "--yes")
 		require.Equal(t, 1, r.Code, r.Stderr)
 		require.Contains(t, r.Stderr, "permission denied")
-		require.Equal(t, before, golden.TreeSums(t, dir))
+		require.Equal(t, before, treeSums(t, dir))
 	})
 }
 
@@ -90,7 +90,7 @@ func TestBackfillDiskFull(t *testing.T) {
 		t.Run(fmt.Sprintf("file size limit %d KiB", limitKiB), func(t *testing.T) {
 			dir := sample(t)
 			want := dump(t, dir, "file")
-			before := golden.TreeSums(t, dir)
+			before := treeSums(t, dir)
 			// ulimit -f counts blocks of 1024 bytes in bash and of 512 in dash.
 			cmd := exec.Command("bash", "-c", fmt.Sprintf("ulimit -f %d; exec \"$@\"", limitKiB), "bash",
 				filepath.Join(binDir, "tandemmq"), "migrate", "run", "--store", dir, "--yes")
@@ -104,7 +104,7 @@ func TestBackfillDiskFull(t *testing.T) {
 			require.Contains(t, errs.String(), "too large", "the error does not tell the cause")
 			require.Contains(t, errs.String(), dir)
 			require.NotContains(t, errs.String(), "panic")
-			require.Equal(t, before, without(golden.TreeSums(t, dir), "consumequeue_rocksdb", "tandemmq"))
+			require.Equal(t, before, without(treeSums(t, dir), "consumequeue_rocksdb", "tandemmq"))
 			require.NotEqual(t, "cutover", phase(t, dir))
 
 			tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
@@ -126,11 +126,11 @@ func TestMigrateNoSpace(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, exec.Command("umount", mnt).Run()) })
 	dir := filepath.Join(mnt, "store")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(sample(t))))
-	before := golden.TreeSums(t, dir)
+	before := treeSums(t, dir)
 	r := tandemmq.Run(t, "migrate", "run", "--store", dir, "--yes")
 	require.Equal(t, 1, r.Code, r.Stderr)
 	require.Contains(t, r.Stderr, "are free")
-	require.Equal(t, before, golden.TreeSums(t, dir))
+	require.Equal(t, before, treeSums(t, dir))
 }
 
 // A store in use is refused by every step that reads it, with the process that holds it.

@@ -50,10 +50,10 @@ func TestMigrateStepByStep(t *testing.T) {
 		t.Run(layout, func(t *testing.T) {
 			dir := sample(t)
 			want := dump(t, dir, "file")
-			before := golden.TreeSums(t, dir)
+			before := treeSums(t, dir)
 			// In the shared layout RocksDB's plain files lie in consumequeue/ itself.
 			source := func() map[string]string {
-				s := without(golden.TreeSums(t, dir), "consumequeue_rocksdb", "tandemmq", "config/topics", "config/subscriptionGroups", "config/consumerOffsets") // the databases, not the files
+				s := without(treeSums(t, dir), "consumequeue_rocksdb", "tandemmq", "config/topics", "config/subscriptionGroups", "config/consumerOffsets") // the databases, not the files
 				for path := range s {
 					if filepath.Dir(path) == "consumequeue" && s[path] != "dir" {
 						delete(s, path)
@@ -66,7 +66,7 @@ func TestMigrateStepByStep(t *testing.T) {
 			}
 
 			step("plan")
-			require.Equal(t, before, golden.TreeSums(t, dir), "plan writes nothing")
+			require.Equal(t, before, treeSums(t, dir), "plan writes nothing")
 			require.Equal(t, "absent", phase(t, dir))
 			step("backfill")
 			require.Equal(t, "verifying", phase(t, dir))
@@ -82,13 +82,13 @@ func TestMigrateStepByStep(t *testing.T) {
 			require.Equal(t, want, dump(t, dir, "rocks"))
 			require.Equal(t, want, dump(t, dir, "file"))
 
-			done := golden.TreeSums(t, dir)
+			done := treeSums(t, dir)
 			for _, again := range [][]string{{"run", "--yes"}, {"backfill"}, {"cutover", "--yes"}} {
 				r := step(again...)
 				require.Contains(t, strings.ToLower(r.Stdout), "nothing to do", "FR-G10: %v", again)
 			}
 			require.Contains(t, step("verify").Stdout, "equal")
-			require.Equal(t, done, golden.TreeSums(t, dir), "FR-G10: what is migrated already is not written again")
+			require.Equal(t, done, treeSums(t, dir), "FR-G10: what is migrated already is not written again")
 
 			tandemmq.MustRun(t, "migrate", "rollback", "--store", dir)
 			require.Equal(t, "cutover", phase(t, dir))
@@ -145,12 +145,12 @@ func TestMigrateRocksToFile(t *testing.T) {
 	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "consumequeue")))
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
-	rocks := golden.TreeSums(t, filepath.Join(dir, "consumequeue_rocksdb"))
+	rocks := treeSums(t, filepath.Join(dir, "consumequeue_rocksdb"))
 
 	r := tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--to", "file", "--cq-file-size", "1000", "--yes")
 	require.Contains(t, r.Stdout, "mappedFileSizeConsumeQueue=1000")
 	require.Equal(t, want, dump(t, dir, "file"))
-	require.Equal(t, rocks, golden.TreeSums(t, filepath.Join(dir, "consumequeue_rocksdb")), "the source was changed")
+	require.Equal(t, rocks, treeSums(t, filepath.Join(dir, "consumequeue_rocksdb")), "the source was changed")
 	st, err := os.Stat(segment(t, queueDir(t, dir, 0, 0), 0))
 	require.NoError(t, err)
 	require.EqualValues(t, 1000, st.Size())
@@ -272,14 +272,14 @@ func TestSourceWrittenAfterCutover(t *testing.T) {
 		require.NoError(t, os.Rename(filepath.Join(later, d), filepath.Join(dir, d)))
 	}
 	want := dump(t, dir, "file")
-	before := golden.TreeSums(t, dir)
+	before := treeSums(t, dir)
 	for _, args := range [][]string{{"run", "--yes"}, {"backfill"}, {"verify"}, {"cutover", "--yes"}} {
 		r := tandemmq.Run(t, append([]string{"migrate", args[0], "--store", dir}, args[1:]...)...)
 		require.Equal(t, 3, r.Code, "%v: %s%s", args, r.Stdout, r.Stderr)
 		require.Regexp(t, "max-differs|source-behind", r.Stderr, "%v", args)
 		require.Contains(t, r.Stderr, "migrate rollback, then migrate run", "%v", args)
 	}
-	require.Equal(t, before, golden.TreeSums(t, dir))
+	require.Equal(t, before, treeSums(t, dir))
 	tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes")
 	require.Equal(t, want, dump(t, dir, "file"))
 	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
@@ -413,10 +413,10 @@ func TestTargetHoldsMore(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
 	extra := filepath.Join(dir, "consumequeue", "gone")
 	require.NoError(t, os.Rename(filepath.Dir(queueDir(t, dir, 0, 0)), extra)) // its records stay in the log
-	before := golden.TreeSums(t, dir)
+	before := treeSums(t, dir)
 	r := tandemmq.Run(t, "migrate", "backfill", "--store", dir, "--missing-queues", "skip")
 	require.Equal(t, 3, r.Code, r.Stderr)
-	require.Equal(t, before, golden.TreeSums(t, dir))
+	require.Equal(t, before, treeSums(t, dir))
 }
 
 func TestUsage(t *testing.T) {

@@ -49,14 +49,14 @@ func TestOldSideAfterCutover(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir, want := cutOver(t)
 			tc.harm(t, dir)
-			before := golden.TreeSums(t, dir)
+			before := treeSums(t, dir)
 			r := tandemmq.Run(t, "migrate", "verify", "--store", dir)
 			require.Equal(t, int(tc.code), r.Code, r.Stdout+r.Stderr)
 			if tc.name == "removed altogether" {
 				require.Contains(t, r.Stdout, "side-removed")
 			}
 			tandemmq.MustRun(t, "migrate", "rollback", "--store", dir)
-			require.Equal(t, before, golden.TreeSums(t, dir), "verify, or a rollback without --yes, wrote something")
+			require.Equal(t, before, treeSums(t, dir), "verify, or a rollback without --yes, wrote something")
 			r = tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes")
 			require.Equal(t, want, dump(t, dir, "file"))
 			require.Contains(t, r.Stdout, "mappedFileSizeConsumeQueue=2000", "the size of the files is remembered")
@@ -76,13 +76,13 @@ func TestRollbackRefusesToOverwrite(t *testing.T) {
 		from, to := queueDir(t, dir, 1, 1), queueDir(t, dir, 0, 1)
 		require.NoError(t, os.RemoveAll(to))
 		require.NoError(t, os.CopyFS(to, os.DirFS(from)))
-		before := golden.TreeSums(t, dir)
+		before := treeSums(t, dir)
 		for _, yes := range [][]string{nil, {"--yes"}} {
 			r := tandemmq.Run(t, append([]string{"migrate", "rollback", "--store", dir}, yes...)...)
 			require.Equal(t, 3, r.Code, r.Stdout+r.Stderr)
 			require.Contains(t, r.Stderr, "unit-differs")
 			require.Contains(t, r.Stderr, "--replace-target")
-			require.Equal(t, before, golden.TreeSums(t, dir))
+			require.Equal(t, before, treeSums(t, dir))
 		}
 		tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes", "--replace-target")
 		require.Equal(t, want, dump(t, dir, "file"))
@@ -174,7 +174,7 @@ func TestVerifyRemembersSkippedQueues(t *testing.T) {
 func TestReplaceTargetRefusedFirst(t *testing.T) {
 	lose := func(t *testing.T, dir string) map[string]string {
 		require.NoError(t, os.Remove(filepath.Join(dir, "consumequeue_rocksdb", "CURRENT")))
-		return golden.TreeSums(t, dir)
+		return treeSums(t, dir)
 	}
 	args := []string{"migrate", "run", "--yes", "--restart", "--replace-target", "--store"}
 	t.Run("the only queues", func(t *testing.T) {
@@ -183,13 +183,13 @@ func TestReplaceTargetRefusedFirst(t *testing.T) {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "tandemmq")))
 		before := lose(t, dir)
 		require.Equal(t, 1, tandemmq.Run(t, append(args, dir)...).Code)
-		require.Equal(t, before, golden.TreeSums(t, dir))
+		require.Equal(t, before, treeSums(t, dir))
 	})
 	t.Run("the active side", func(t *testing.T) {
 		dir, _ := cutOver(t)
 		before := lose(t, dir)
 		require.Equal(t, 1, tandemmq.Run(t, append(args, dir)...).Code)
-		require.Equal(t, before, golden.TreeSums(t, dir))
+		require.Equal(t, before, treeSums(t, dir))
 	})
 	t.Run("an unclean store", func(t *testing.T) {
 		dir, _ := cutOver(t)
@@ -197,7 +197,7 @@ func TestReplaceTargetRefusedFirst(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "abort"), nil, 0o600))
 		before := lose(t, dir)
 		require.Equal(t, 1, tandemmq.Run(t, append(args, dir)...).Code)
-		require.Equal(t, before, golden.TreeSums(t, dir))
+		require.Equal(t, before, treeSums(t, dir))
 	})
 }
 
@@ -233,10 +233,10 @@ func TestDamageCleansUpItsOwn(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := damaged(t)
 			tc.prepare(t, dir)
-			before := golden.TreeSums(t, dir)
+			before := treeSums(t, dir)
 			r := tandemmq.Run(t, "migrate", "backfill", "--store", dir, "--layout", tc.layout, "--chunk-units", "100")
 			require.Equal(t, 3, r.Code, r.Stderr)
-			require.Equal(t, before, without(golden.TreeSums(t, dir), "tandemmq"))
+			require.Equal(t, before, without(treeSums(t, dir), "tandemmq"))
 		})
 	}
 }
@@ -262,11 +262,11 @@ func TestDatabaseWithoutCurrent(t *testing.T) {
 		dir, want := cutOver(t)
 		tandemmq.MustRun(t, "migrate", "rollback", "--store", dir, "--yes")
 		require.NoError(t, os.Remove(filepath.Join(dir, "consumequeue_rocksdb", "CURRENT")))
-		before := golden.TreeSums(t, dir)
+		before := treeSums(t, dir)
 		r := tandemmq.Run(t, "migrate", "run", "--store", dir, "--yes")
 		require.Equal(t, 1, r.Code, r.Stderr)
 		require.Contains(t, r.Stderr, "consumequeue_rocksdb")
-		require.Equal(t, before, golden.TreeSums(t, dir))
+		require.Equal(t, before, treeSums(t, dir))
 		tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes", "--restart", "--replace-target")
 		require.Equal(t, want, dump(t, dir, "rocks"))
 	})
@@ -288,10 +288,10 @@ func TestDatabaseWithoutCurrent(t *testing.T) {
 func TestMigrateTowardsTheActiveSide(t *testing.T) {
 	dir := sample(t)
 	tandemmq.MustRun(t, "migrate", "run", "--store", dir)
-	before := golden.TreeSums(t, dir)
+	before := treeSums(t, dir)
 	r := tandemmq.Run(t, "migrate", "backfill", "--store", dir, "--to", "file")
 	require.Equal(t, 1, r.Code, r.Stderr)
 	require.Contains(t, r.Stderr, "reads belong to the file side already")
-	require.Equal(t, before, golden.TreeSums(t, dir))
+	require.Equal(t, before, treeSums(t, dir))
 	require.Equal(t, "verified", phase(t, dir))
 }
