@@ -140,6 +140,21 @@ func Slope[T int64 | float64](values []T) float64 {
 	return 0
 }
 
+// Trend is by how much the values grow from one to the next, the median over all pairs (Theil and Sen); 0 of fewer than two. One step, however high, is no growth; what grows again and again is.
+func Trend(values []float64) float64 {
+	var slopes []float64
+	for i := range values {
+		for j := range i {
+			slopes = append(slopes, (values[i]-values[j])/float64(i-j))
+		}
+	}
+	if len(slopes) == 0 {
+		return 0
+	}
+	slices.Sort(slopes)
+	return (slopes[(len(slopes)-1)/2] + slopes[len(slopes)/2]) / 2
+}
+
 // Output runs the program and returns what it printed; of a program that fails the error tells what it said.
 func Output(cmd *exec.Cmd) ([]byte, error) {
 	var errs bytes.Buffer

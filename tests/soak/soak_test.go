@@ -301,7 +301,7 @@ func (s *soak) judge(looks []look, d time.Duration) {
 		for _, l := range looks {
 			values = append(values, g.of(l))
 		}
-		growth := report.Slope(values) * perMinute
+		growth := report.Trend(values) * perMinute
 		if d < measureFrom {
 			s.t.Logf("%s: %.0f to %.0f", g.name, slices.Min(values), slices.Max(values))
 			continue
