@@ -140,7 +140,8 @@ func Slope[T int64 | float64](values []T) float64 {
 	return 0
 }
 
-// Trend is by how much the values grow from one to the next, the median over all pairs (Theil and Sen); 0 of fewer than two. One step, however high, is no growth; what grows again and again is.
+// Trend is by how much the values grow from one to the next, the median over all pairs (Theil and Sen); 0 of fewer than two. A step outside of the middle,
+// however high, is no growth; what grows again and again is.
 func Trend(values []float64) float64 {
 	var slopes []float64
 	for i := range values {
