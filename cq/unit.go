@@ -77,6 +77,22 @@ func (u Unit) IsLost() bool {
 // Source: ConsumeQueueExt.isExtAddr, 5.5.0: addresses are <= Integer.MIN_VALUE - 1, hashes are not.
 func IsExtAddress(tagsCode int64) bool { return tagsCode <= math.MinInt32-1 }
 
+// ExtReader is a Reader of queues that may have extension files.
+type ExtReader interface {
+	// HasExtFile tells whether an extension file of queue k has the place that an address stands for.
+	HasExtFile(k Key, address int64) bool
+}
+
+// IsExtLost tells whether the tags code of a unit, as a queue of r was read, is the address of an extension unit that is lost. Reading puts the tags code of an extension unit in the place
+// of its address: one that stays is that of no unit, and where no file has the place either, nothing says that an address was meant, and the tags code is a wrong one.
+func IsExtLost(r Reader, k Key, tagsCode int64) bool {
+	if !IsExtAddress(tagsCode) {
+		return false
+	}
+	x, ok := r.(ExtReader)
+	return ok && x.HasExtFile(k, tagsCode)
+}
+
 // End returns the physical offset just past the record the unit points to.
 func (u Unit) End() int64 { return u.PhyOffset + int64(u.Size) }
 

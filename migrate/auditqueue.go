@@ -159,7 +159,7 @@ func (a *audit) beside(s *auditSide, r *message.Record, want cq.Unit, l *look, a
 		return err
 	}
 	if l.code = CodeWrongPosition; l.u.PhyOffset == r.PhyOffset {
-		if l.code = unlike(r, want, l.u); l.code == "" {
+		if l.code = unlike(s.reader.Reader, s.of.key, r, want, l.u); l.code == "" {
 			l.is = thereRight
 		}
 	}
@@ -302,7 +302,7 @@ func (a *audit) look(q *auditQueue, side int, r *message.Record, want cq.Unit, s
 		}
 		s.shift, l.at, l.u, l.has = slot-next, next, u, true
 	}
-	if l.code = unlike(r, want, l.u); l.code != "" {
+	if l.code = unlike(s.reader.Reader, s.of.key, r, want, l.u); l.code != "" {
 		return l, nil
 	}
 	if l.is = thereRight; l.at < s.bounds.Min && s.bad == nil {
@@ -313,13 +313,13 @@ func (a *audit) look(q *auditQueue, side int, r *message.Record, want cq.Unit, s
 	return l, nil
 }
 
-// unlike compares a unit with what the record that it points to owes and names what differs, "" when nothing does.
-func unlike(r *message.Record, want, u cq.Unit) Code {
+// unlike compares a unit of queue k of a side with what the record that it points to owes and names what differs, "" when nothing does.
+func unlike(side cq.Reader, k cq.Key, r *message.Record, want, u cq.Unit) Code {
 	switch {
 	case u.Size != want.Size:
 		return CodeWrongSize
-	case u.TagsCode != want.TagsCode && !cq.IsExtAddress(u.TagsCode) && string(r.Topic) != message.TopicSchedule:
-		return CodeWrongTags // of a delayed message it is a time that the broker's own levels made
+	case u.TagsCode != want.TagsCode && !deliveryTime(r, u.TagsCode) && !cq.IsExtLost(side, k, u.TagsCode):
+		return CodeWrongTags
 	case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != want.StoreTimestampMs:
 		return CodeWrongTime
 	}
@@ -467,7 +467,7 @@ func (a *audit) behind(q *auditQueue, s *auditSide, r *message.Record, want cq.U
 		if err != nil {
 			return -1, err
 		}
-		if ok && u.PhyOffset == r.PhyOffset && unlike(r, want, u) == "" {
+		if ok && u.PhyOffset == r.PhyOffset && unlike(s.reader.Reader, s.of.key, r, want, u) == "" {
 			return next, nil
 		}
 	}

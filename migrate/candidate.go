@@ -11,9 +11,9 @@ import (
 
 // candidate is what one side has in a slot about which the sides differ.
 type candidate struct {
-	kind cq.Kind
-	unit []cq.Unit // none, or one
-	q    cq.Queue
+	reader cq.Reader
+	unit   []cq.Unit // none, or one
+	q      cq.Queue
 }
 
 // judge has the log say which of two sides is wrong about a slot: one whose unit leads to a record that has the slot is right. Where both are, or none is, the finding names no side.
@@ -32,7 +32,7 @@ func judge(log *commitlog.Log, rec *message.Record, k cq.Key, slot, logEnd int64
 			return Finding{}, err
 		}
 		owed := unitOf(rec)
-		if claimed, belongs := rec.SlotIn(k.Topic, k.QueueID); belongs && claimed == slot && rec.OwesUnit() && unlike(rec, owed, s.unit[0]) == "" {
+		if claimed, belongs := rec.SlotIn(k.Topic, k.QueueID); belongs && claimed == slot && rec.OwesUnit() && unlike(s.reader, k, rec, owed, s.unit[0]) == "" {
 			right[i], want = true, owed
 		}
 		release()
@@ -44,7 +44,7 @@ func judge(log *commitlog.Log, rec *message.Record, k cq.Key, slot, logEnd int64
 		}
 		return unitText(s.unit[0])
 	}
-	f.Text = fmt.Sprintf("slot %d: %s on the %s side, %s on the %s side", slot, text(sides[0]), sides[0].kind, text(sides[1]), sides[1].kind)
+	f.Text = fmt.Sprintf("slot %d: %s on the %s side, %s on the %s side", slot, text(sides[0]), sides[0].reader.Kind(), text(sides[1]), sides[1].reader.Kind())
 	for i := range sides {
 		if len(sides[i].unit) == 1 && f.PhyOffset < 0 {
 			f.PhyOffset = sides[i].unit[0].PhyOffset
@@ -57,7 +57,7 @@ func judge(log *commitlog.Log, rec *message.Record, k cq.Key, slot, logEnd int64
 	if right[0] {
 		wrong = 1
 	}
-	f.Side, f.Where, f.PhyOffset = sides[wrong].kind, sides[wrong].q.Where(slot), want.PhyOffset
+	f.Side, f.Where, f.PhyOffset = sides[wrong].reader.Kind(), sides[wrong].q.Where(slot), want.PhyOffset
 	f.Code = CodeHole
 	if u := sides[wrong].unit; len(u) == 1 {
 		switch {
@@ -73,7 +73,7 @@ func judge(log *commitlog.Log, rec *message.Record, k cq.Key, slot, logEnd int64
 			f.Code = CodeWrongTime
 		}
 	}
-	f.Text = fmt.Sprintf("slot %d: %s, and %s by the log and the %s side", slot, text(sides[wrong]), unitText(want), sides[1-wrong].kind)
+	f.Text = fmt.Sprintf("slot %d: %s, and %s by the log and the %s side", slot, text(sides[wrong]), unitText(want), sides[1-wrong].reader.Kind())
 	return f, nil
 }
 

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,6 +82,8 @@ func TestJoinDamage(t *testing.T) {
 		{"unit that goes backwards", func(l *testLog) { l.units[keyA0][7].PhyOffset = l.units[keyA0][3].PhyOffset }, CodeUnitNoRecord, keyA0, 7},
 		{"wrong size", func(l *testLog) { l.units[keyB5][0].Size++ }, CodeWrongSize, keyB5, 0},
 		{"wrong tags", func(l *testLog) { l.units[keyB5][19].TagsCode ^= 1 }, CodeWrongTags, keyB5, 19},
+		{"an address where no file is", func(l *testLog) { l.units[keyB5][19].TagsCode = math.MinInt64 + 1<<40 }, CodeWrongTags, keyB5, 19},
+		{"below all hashes", func(l *testLog) { l.units[keyB5][19].TagsCode = math.MinInt32 - 1 }, CodeWrongTags, keyB5, 19},
 		{"wrong time", func(l *testLog) { l.units[keyB5][19].StoreTimestampMs = 1 }, CodeWrongTime, keyB5, 19},
 		{"hole", func(l *testLog) { l.units[keyA0][9] = cq.Unit{} }, CodeHole, keyA0, 9},
 		{"queue ends early", func(l *testLog) { l.units[keyA0] = l.units[keyA0][:18] }, CodeSourceBehind, keyA0, 18},

@@ -142,14 +142,14 @@ func (j *join) meet(c *cursor, r *message.Record, claimed int64, light bool) err
 	return j.emit(c, slot, row)
 }
 
-// tags proves the stored tags code, and resolves one that is still an ext address.
+// tags proves the stored tags code, and recomputes one whose extension unit is lost.
 func (j *join) tags(c *cursor, r *message.Record, row *cq.Unit) error {
 	derived := r.TagsCode(defaultLevels)
 	switch {
 	case row.TagsCode == derived:
-	case cq.IsExtAddress(row.TagsCode):
+	case cq.IsExtLost(j.source.Reader, c.key, row.TagsCode):
 		row.TagsCode = derived // the extension unit is not there any more: recompute (G1)
-	case string(r.Topic) == message.TopicSchedule:
+	case deliveryTime(r, row.TagsCode):
 		j.notices.Add(Finding{
 			Code: CodeDelayTags, Topic: c.key.Topic, QueueID: c.key.QueueID, QueueOffset: c.slot, PhyOffset: r.PhyOffset,
 			Text: fmt.Sprintf("slot %d is due at %d, the default delay levels say %d; the stored value is kept", c.slot, row.TagsCode, derived),
@@ -161,6 +161,11 @@ func (j *join) tags(c *cursor, r *message.Record, row *cq.Unit) error {
 		})
 	}
 	return nil
+}
+
+// deliveryTime tells whether the tags code of a unit that leads to r is when a delayed message is due, which the broker's own levels made.
+func deliveryTime(r *message.Record, tagsCode int64) bool {
+	return string(r.Topic) == message.TopicSchedule && !cq.IsExtAddress(tagsCode)
 }
 
 // missingUnit judges a record that has no unit in its queue. u is the queue's next unit, nil at its end.

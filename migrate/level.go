@@ -41,7 +41,7 @@ func (w *comparer) differ(k cq.Key, slot int64, sq, dq cq.Queue, su, du []cq.Uni
 	if v.level.records() {
 		return nil // the audit names it
 	}
-	f, err := judge(v.m.dir.Log, &w.rec, k, slot, v.logEnd, [2]candidate{{v.source, su, sq}, {v.target, du, dq}})
+	f, err := judge(v.m.dir.Log, &w.rec, k, slot, v.logEnd, [2]candidate{{v.src, su, sq}, {v.dst, du, dq}})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"iter"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -101,6 +102,10 @@ func (l *testLog) source() *source { return &source{l.units, l.first} }
 
 func (s *source) Kind() cq.Kind       { return cq.KindFile }
 func (s *source) DispatchFrom() int64 { return -1 }
+
+// HasExtFile is of files whose first bytes are there.
+func (s *source) HasExtFile(_ cq.Key, address int64) bool { return address == math.MinInt64 }
+
 func (s *source) Queues() iter.Seq2[cq.Key, error] {
 	return func(yield func(cq.Key, error) bool) {
 		for k := range s.units {

@@ -27,7 +27,7 @@ func (f *fill) checkTarget(ctx context.Context, source cq.Reader) error {
 			if !ok {
 				sq = nil
 			}
-			fd, err := judge(k, sq, tq, tb)
+			fd, err := judge([2]cq.Reader{source, target}, k, sq, tq, tb)
 			if err == nil && fd.Code != "" {
 				found.Add(fd)
 				f.drop = append(f.drop, k)
@@ -78,7 +78,7 @@ func unreadable(err error, to cq.Kind) error {
 }
 
 // judgeTarget looks at a queue of the target of a new migration: it may be behind the source, not ahead of it.
-func (f *fill) judgeTarget(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Finding, err error) {
+func (f *fill) judgeTarget(_ [2]cq.Reader, k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Finding, err error) {
 	switch {
 	case sq != nil:
 		sb, err := sq.Bounds()
@@ -100,7 +100,7 @@ func (f *fill) judgeTarget(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Findin
 // judgeOldSide looks at a queue of the side that reads are to go back to. It may be behind, and it may be ahead by what was
 // written to it since the cutover, which the log proves later. It may not disagree where both hold a slot: then the topic was
 // deleted and made anew on the other side, or the queue is damaged, and filling it would overwrite units.
-func (f *fill) judgeOldSide(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Finding, err error) {
+func (f *fill) judgeOldSide(sides [2]cq.Reader, k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Finding, err error) {
 	if sq == nil {
 		v := f.m.state.Verified
 		if tb.Empty() || f.m.state.Built(k) || v != nil && tb.LastPhyOffset >= v.LogEnd {
@@ -127,7 +127,7 @@ func (f *fill) judgeOldSide(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Findi
 	if !f.m.opt.ReplaceTarget {
 		from = to - 1 // units ascend on both sides: where the last one agrees, the comparison afterwards may begin
 	}
-	slot, err := firstDifference(sq, tq, from, to)
+	slot, err := firstDifference(sides, k, sq, tq, from, to)
 	if err != nil || slot < 0 {
 		return none, err
 	}
@@ -137,23 +137,23 @@ func (f *fill) judgeOldSide(k cq.Key, sq, tq cq.Queue, tb cq.Bounds) (none Findi
 }
 
 // firstDifference returns the first slot of [from, to) at which two queues do not hold the same unit, -1 when there is none.
-func firstDifference(a, b cq.Queue, from, to int64) (int64, error) {
+func firstDifference(sides [2]cq.Reader, k cq.Key, a, b cq.Queue, from, to int64) (int64, error) {
 	ua, ub := make([]cq.Unit, compareBatch), make([]cq.Unit, compareBatch)
 	for from < to {
 		n, err := a.Read(from, ua[:min(int64(len(ua)), to-from)])
 		if err != nil {
 			return -1, err
 		}
-		k, err := b.Read(from, ub[:max(n, 1)])
+		m, err := b.Read(from, ub[:max(n, 1)])
 		if err != nil && !errors.Is(err, cq.ErrCorrupt) {
 			return -1, err
 		}
-		n = min(n, k)
+		n = min(n, m)
 		if n == 0 {
 			return from, nil
 		}
 		for i := range n {
-			if !sameUnit(&ua[i], &ub[i]) {
+			if !sameUnit(k, sides[0], sides[1], &ua[i], &ub[i]) {
 				return from + int64(i), nil
 			}
 		}

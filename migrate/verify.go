@@ -425,15 +425,15 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	}
 	if ahead {
 		p.bounds = db
-		return w.againstLog(ctx, p.key, hd, max(sb.Max, db.Min), db.Max, 1)
+		return w.againstLog(ctx, p.key, v.dst, hd, max(sb.Max, db.Min), db.Max, 1)
 	}
 	if v.perQueue > 0 && sb.Max > sb.Min {
 		// Sample the side that carries times, so that they are proven too.
-		q := hd
+		side, q := v.dst, hd
 		if v.source == cq.KindRocks {
-			q = hs
+			side, q = v.src, hs
 		}
-		return w.againstLog(ctx, p.key, q, sb.Min, min(sb.Max, db.Max), max((sb.Max-sb.Min)/int64(v.perQueue), 1))
+		return w.againstLog(ctx, p.key, side, q, sb.Min, min(sb.Max, db.Max), max((sb.Max-sb.Min)/int64(v.perQueue), 1))
 	}
 	return nil
 }
@@ -489,7 +489,7 @@ func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, end int
 			got += k
 		}
 		for i := range n {
-			if sameUnit(&w.a[i], &w.b[i]) {
+			if sameUnit(p.key, v.src, v.dst, &w.a[i], &w.b[i]) {
 				continue
 			}
 			if different++; different > maxDetailed {
@@ -523,16 +523,16 @@ func readUnits(q cq.Queue, slot int64, dst []cq.Unit) (int, error) {
 	return n, err
 }
 
-// sameUnit compares what both sides store. An ext address counts as equal to whatever the other side resolved it to: the
-// sample of decoded records proves the code itself.
-func sameUnit(a, b *cq.Unit) bool {
+// sameUnit compares what both sides store. The address of an extension unit that is lost counts as equal to whatever the
+// other side has: the sample of decoded records proves the code itself.
+func sameUnit(k cq.Key, sideA, sideB cq.Reader, a, b *cq.Unit) bool {
 	if a.PhyOffset != b.PhyOffset || a.Size != b.Size {
 		return false
 	}
 	if a.StoreTimestampMs != b.StoreTimestampMs && a.StoreTimestampMs != cq.NoTimestamp && b.StoreTimestampMs != cq.NoTimestamp {
 		return false
 	}
-	return a.TagsCode == b.TagsCode || cq.IsExtAddress(a.TagsCode) || cq.IsExtAddress(b.TagsCode)
+	return a.TagsCode == b.TagsCode || cq.IsExtLost(sideA, k, a.TagsCode) || cq.IsExtLost(sideB, k, b.TagsCode)
 }
 
 func unitText(u cq.Unit) string {
@@ -586,11 +586,11 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	if err := w.units(ctx, p, q, q, b.Max); err != nil || v.level.records() {
 		return err
 	}
-	return w.againstLog(ctx, p.key, q, b.Min, b.Max, 1)
+	return w.againstLog(ctx, p.key, v.dst, q, b.Min, b.Max, 1)
 }
 
 // againstLog decodes the record behind every step-th unit of [from, to), and behind the last.
-func (w *comparer) againstLog(ctx context.Context, k cq.Key, q cq.Queue, from, to, step int64) error {
+func (w *comparer) againstLog(ctx context.Context, k cq.Key, side cq.Reader, q cq.Queue, from, to, step int64) error {
 	before := int64(-1)
 	if b, err := q.Bounds(); err == nil && from > b.Min { // nothing but a hole hides the unit below from
 		if n, err := q.Read(from-1, w.a[:1]); err == nil && n == 1 {
@@ -608,7 +608,7 @@ func (w *comparer) againstLog(ctx context.Context, k cq.Key, q cq.Queue, from, t
 			}
 			return err
 		}
-		if err := w.record(k, q, slot, w.a[0]); err != nil {
+		if err := w.record(k, side, q, slot, w.a[0]); err != nil {
 			return err
 		}
 		if phy := w.a[0].PhyOffset; phy <= before {
@@ -625,7 +625,7 @@ func (w *comparer) againstLog(ctx context.Context, k cq.Key, q cq.Queue, from, t
 }
 
 // record compares one unit with the record it points to.
-func (w *comparer) record(k cq.Key, q cq.Queue, slot int64, u cq.Unit) error {
+func (w *comparer) record(k cq.Key, side cq.Reader, q cq.Queue, slot int64, u cq.Unit) error {
 	v := w.v
 	v.sampled.Add(1)
 	bad := func(text string) {
@@ -649,7 +649,7 @@ func (w *comparer) record(k cq.Key, q cq.Queue, slot int64, u cq.Unit) error {
 		bad(fmt.Sprintf("the record at %d has size %d, the unit says %d", u.PhyOffset, r.TotalSize, u.Size))
 	case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != r.StoreTimestampMs:
 		bad(fmt.Sprintf("the record at %d was stored at %d, the unit says %d", u.PhyOffset, r.StoreTimestampMs, u.StoreTimestampMs))
-	case string(r.Topic) != message.TopicSchedule && !cq.IsExtAddress(u.TagsCode) && r.TagsCode(defaultLevels) != u.TagsCode:
+	case r.TagsCode(defaultLevels) != u.TagsCode && !deliveryTime(r, u.TagsCode) && !cq.IsExtLost(side, k, u.TagsCode):
 		bad(fmt.Sprintf("the record at %d has tags code %d, the unit says %d", u.PhyOffset, r.TagsCode(defaultLevels), u.TagsCode))
 	case claimed != slot:
 		v.notice(k, Finding{Code: CodeNumbering, QueueOffset: slot, PhyOffset: u.PhyOffset, Text: fmt.Sprintf("slot %d holds the record at %d, which numbers itself %d", slot, u.PhyOffset, claimed)})

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -69,6 +70,9 @@ func newCheckedStore(t *testing.T) *checkedStore {
 	s.end = end.Offset
 	return s
 }
+
+// extRange are tags codes that RocketMQ takes for addresses of extension units.
+var extRange = []int64{math.MinInt64, math.MinInt32 - 1, -1 << 40}
 
 func (s *checkedStore) poke(path string, at int64, b ...byte) {
 	s.t.Helper()
@@ -285,6 +289,24 @@ func TestCheckDeepFindsEachBreak(t *testing.T) {
 			u.TagsCode++
 			b.s.pokeUnit(queueA, 60, u)
 			return []string{fmt.Sprintf("error wrong-tags file sample_0/1 slot 60 at %d", u.PhyOffset)}
+		}},
+		{"FRI-1 the tags of units are addresses of extension units, and there are none", func(b broken) (want []string) {
+			for i, tags := range extRange {
+				u := unit(b, queueA, 60+int64(i))
+				u.TagsCode = tags
+				b.s.pokeUnit(queueA, 60+int64(i), u)
+				want = append(want, fmt.Sprintf("error wrong-tags file sample_0/1 slot %d at %d", 60+i, u.PhyOffset))
+			}
+			return want
+		}},
+		{"FRI-1 the tags of a unit are the address of an extension unit that is lost", func(b broken) []string {
+			u := unit(b, queueA, 60)
+			u.TagsCode = math.MinInt64
+			b.s.pokeUnit(queueA, 60, u)
+			dir := filepath.Join(b.s.root, "consumequeue_ext", queueA.Topic, fmt.Sprint(queueA.QueueID))
+			require.NoError(b.s.t, os.MkdirAll(dir, 0o755))
+			require.NoError(b.s.t, os.WriteFile(filepath.Join(dir, mappedfile.Name(0)), make([]byte, 100), 0o644))
+			return []string{}
 		}},
 		{"a delayed message has another delay", func(b broken) []string {
 			k := cq.Key{Topic: message.TopicSchedule, QueueID: 3}

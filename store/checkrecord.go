@@ -169,8 +169,8 @@ func (c *checker) compareUnit(q *checkedQueue, side int, slot int64, u *cq.Unit,
 	if u.Size != r.TotalSize {
 		report(CheckWrongSize, "size", int64(u.Size), int64(r.TotalSize))
 	}
-	if tags := r.TagsCode(checkDelayLevels); u.TagsCode != tags && !cq.IsExtAddress(u.TagsCode) {
-		if string(r.Topic) == message.TopicSchedule { // the broker's delay levels may be others
+	if tags := r.TagsCode(checkDelayLevels); u.TagsCode != tags && !cq.IsExtLost(c.sides[side].Queues, q.key, u.TagsCode) {
+		if string(r.Topic) == message.TopicSchedule && !cq.IsExtAddress(u.TagsCode) { // the broker's delay levels may be others
 			report(CheckDelayTags, "due time", u.TagsCode, tags)
 		} else {
 			report(CheckWrongTags, "tags code", u.TagsCode, tags)

@@ -64,7 +64,7 @@ func (w *queueReader) compareSides(q *checkedQueue) error {
 			}
 		}
 		v := &w.b[slot-ahead]
-		if v.PhyOffset == u.PhyOffset && v.Size == u.Size && (v.TagsCode == u.TagsCode || cq.IsExtAddress(u.TagsCode)) {
+		if v.PhyOffset == u.PhyOffset && v.Size == u.Size && (v.TagsCode == u.TagsCode || cq.IsExtLost(w.c.sides[sideFile].Queues, q.key, u.TagsCode)) {
 			return nil
 		}
 		x := both(CheckUnitDiffers, slot, "rocks: "+unitText(v), "file: "+unitText(u), "slot %d: %s in files, %s in RocksDB", slot, unitText(u), unitText(v))

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,6 +44,14 @@ func TestShadowReadsFindWhatDiffers(t *testing.T) {
 			u := storedUnit(t, root, k, 20)
 			u.TagsCode++
 			replaceInRocks(t, root, o, k, 20, u)
+		}, true},
+		"the address of no extension unit in RocksDB": {StoreTypeFile, func(t *testing.T, root string) {
+			u := storedUnit(t, root, k, 20)
+			u.TagsCode = math.MinInt64
+			replaceInRocks(t, root, o, k, 20, u)
+		}, true},
+		"the address of no extension unit in files": {StoreTypeRocksDB, func(t *testing.T, root string) {
+			harmSlot(t, root, "1", 20, append(slotBytes(t, root, "1", 20)[:12], 0x80, 0, 0, 0, 0, 0, 0, 0))
 		}, true},
 		"wrong tags in both": {StoreTypeFile, func(t *testing.T, root string) {
 			u := storedUnit(t, root, k, 20)

@@ -48,7 +48,7 @@ func (d *sides) judge(k cq.Key, slot int64) judgement {
 			n, err := q.Read(slot, u[:]) // an impossible unit, or none, is as good as an error
 			units[i], has[i] = u[0], err == nil && n == 1
 		}
-		right[i] = has[i] && d.proves(k, slot, &units[i])
+		right[i] = has[i] && d.proves(kind, k, slot, &units[i])
 	}
 	switch {
 	case !right[0] && !right[1], right[0] && right[1] && units[0].PhyOffset == units[1].PhyOffset:
@@ -81,7 +81,7 @@ func (d *sides) reportTwice(k cq.Key, slot int64, units [2]cq.Unit) {
 }
 
 // proves tells whether the log has a record where a unit points, which says that the slot is its own. A tags code that is in a file of its own, which is lost, counts as right.
-func (d *sides) proves(k cq.Key, slot int64, u *cq.Unit) (yes bool) {
+func (d *sides) proves(kind cq.Kind, k cq.Key, slot int64, u *cq.Unit) (yes bool) {
 	var held commitlog.Held
 	defer held.Release()
 	_ = commitlog.GuardFault(func() error { // what cannot be read proves nothing
@@ -93,7 +93,7 @@ func (d *sides) proves(k cq.Key, slot int64, u *cq.Unit) (yes bool) {
 		if err := r.Decode(b, false); err != nil || r.TotalSize != u.Size || r.PhyOffset != u.PhyOffset || !r.OwesUnit() {
 			return err
 		}
-		if u.TagsCode != r.TagsCode(d.v.view.levels) && !cq.IsExtAddress(u.TagsCode) {
+		if u.TagsCode != r.TagsCode(d.v.view.levels) && !cq.IsExtLost(d.side(kind), k, u.TagsCode) {
 			return nil
 		}
 		if string(r.Topic) == k.Topic && r.QueueID == k.QueueID {

@@ -290,7 +290,7 @@ func (s *sampling) take(slot int64, units [2]cq.Unit) error {
 	s.step = max(1, (slot-s.v.From)/s.want)
 	s.next = slot + s.step
 	for i, kind := range combinedKinds {
-		if why := s.d.describes(s.v.Key, &units[i]); why != "" {
+		if why := s.d.describes(kind, s.v.Key, &units[i]); why != "" {
 			s.v.add(fmt.Sprintf("slot %d, %s side: %s", slot, kind, why))
 		}
 	}
@@ -307,7 +307,7 @@ func (s *sampling) sum() uint32 {
 
 // describes compares a unit with the record it points to, and says what is wrong, "" when nothing is. A record that has expired says nothing. Which slot it is in is no matter: RocketMQ has shifted queues
 // (F1).
-func (d *sides) describes(k cq.Key, u *cq.Unit) (why string) {
+func (d *sides) describes(kind cq.Kind, k cq.Key, u *cq.Unit) (why string) {
 	log := d.v.s.writer.Log()
 	var held commitlog.Held
 	defer held.Release()
@@ -328,7 +328,7 @@ func (d *sides) describes(k cq.Key, u *cq.Unit) (why string) {
 			why = fmt.Sprintf("the record at %d belongs to %s/%d", u.PhyOffset, r.Topic, r.QueueID)
 		case r.TotalSize != u.Size:
 			why = fmt.Sprintf("the record at %d has %d bytes, the unit says %d", u.PhyOffset, r.TotalSize, u.Size)
-		case u.TagsCode != r.TagsCode(d.v.view.levels) && !cq.IsExtAddress(u.TagsCode):
+		case u.TagsCode != r.TagsCode(d.v.view.levels) && !cq.IsExtLost(d.side(kind), k, u.TagsCode):
 			why = fmt.Sprintf("the record at %d has tags code %d, the unit says %d", u.PhyOffset, r.TagsCode(d.v.view.levels), u.TagsCode)
 		case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != r.StoreTimestampMs:
 			why = fmt.Sprintf("the record at %d was stored at %d, the unit says %d", u.PhyOffset, r.StoreTimestampMs, u.StoreTimestampMs)

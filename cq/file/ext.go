@@ -69,6 +69,17 @@ func resolveExt(ext *mappedfile.Queue, address int64) (tagsCode int64, ok bool) 
 	return tagsCode, ok
 }
 
+// HasExtFile implements cq.ExtReader. What cannot be read is no file.
+func (s *Store) HasExtFile(k cq.Key, address int64) bool {
+	ext, err := mappedfile.Open(queueDir(s.extDir, k), mappedfile.Options{Logger: s.log})
+	if err != nil {
+		return false
+	}
+	defer func() { _ = ext.Close() }() // nothing of it is mapped
+	_, ok := ext.Find(extPosition(address))
+	return ok
+}
+
 // withExtLocked calls fn with the extension files of the queue, open for writing, if it has some.
 func (q *queue) withExtLocked(fn func(ext *mappedfile.Queue) error) error {
 	dir := queueDir(q.s.extDir, q.key)

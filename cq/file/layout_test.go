@@ -258,6 +258,12 @@ func TestExtensionUnits(t *testing.T) {
 	}
 	require.Equal(t, want, read(testKey))
 	require.Equal(t, units, read(other))
+	for _, c := range cases {
+		address := c.position + math.MinInt64
+		require.Equal(t, c.position < 2*extFile, cq.IsExtLost(s, testKey, address), c.position)
+		require.False(t, cq.IsExtLost(s, other, address), c.position)
+	}
+	require.False(t, cq.IsExtLost(s, testKey, math.MinInt32-1))
 	// A replay brings the plain tags code: a repeat, not a conflict.
 	require.NoError(t, s.Append(t.Context(), []cq.Entry{{Key: testKey, QueueOffset: 1, Unit: want[1]}}))
 	bad := want[1]

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -150,6 +151,9 @@ func (s *surgeon) changes(side cq.Kind) {
 		{migrate.CodeWrongPosition, func(_ cq.Key, slot int64, u *cq.Unit) { *u = s.units[s.keys[0]][slot%int64(len(s.units[s.keys[0]]))] }},
 		{migrate.CodeWrongPosition, func(_ cq.Key, _ int64, u *cq.Unit) { u.PhyOffset += 1 + s.rng.Int64N(20) }}, // of no record
 		{migrate.CodeWrongTime, func(_ cq.Key, _ int64, u *cq.Unit) { u.StoreTimestampMs += 1 - 2*s.rng.Int64N(2) }},
+		{migrate.CodeWrongTags, func(_ cq.Key, _ int64, u *cq.Unit) { u.TagsCode = math.MinInt64 }}, // the address of an extension unit, and there is none
+		{migrate.CodeWrongTags, func(_ cq.Key, _ int64, u *cq.Unit) { u.TagsCode = math.MinInt32 - 1 }},
+		{migrate.CodeWrongTags, func(_ cq.Key, _ int64, u *cq.Unit) { u.TagsCode = -1 << 40 }},
 	} {
 		if c.code == migrate.CodeWrongTime && side == cq.KindFile {
 			continue // files keep none

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -404,6 +405,33 @@ func TestVerifyFindsDifference(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
 	require.Equal(t, want, dump(t, dir, "rocks"))
+}
+
+// A tags code in the range of the addresses of extension units is a wrong one in a store that has no extension files: on either side each level that compares units finds it, the check does,
+// and repair heals it.
+func TestTagsInRangeOfExtAddresses(t *testing.T) {
+	dir := sample(t)
+	tandemmq.MustRun(t, "migrate", "run", "--store", dir)
+	s := newSurgeon(t, dir, 1)
+	k := s.keys[0]
+	for _, side := range []cq.Kind{cq.KindFile, cq.KindRocks} {
+		for i, tags := range []int64{math.MinInt64, math.MinInt32 - 1, -1 << 40} {
+			slot := int64(150 + i)
+			u := s.units[k][slot]
+			u.TagsCode = tags
+			s.put(side, k, slot, u)
+			for _, level := range []string{"units", "all"} {
+				r := tandemmq.Run(t, "migrate", "verify", "--store", dir, "--level", level)
+				require.Equal(t, 3, r.Code, "%s side, %d: %s", side, tags, r.Stderr)
+				require.Contains(t, r.Stderr, fmt.Sprintf("wrong-tags: queue %s: %s side: slot %d", k, side, slot))
+			}
+			r := tandemmq.Run(t, "store", "check", "--store", dir, "--deep", "--kind", "both")
+			require.Equal(t, 3, r.Code, "%s side, %d: %s", side, tags, r.Stdout)
+			require.Contains(t, r.Stdout, "wrong-tags")
+			tandemmq.MustRun(t, "migrate", "repair", "--store", dir)
+			tandemmq.MustRun(t, "migrate", "verify", "--store", dir, "--level", "all")
+		}
+	}
 }
 
 // What the target holds and the source does not is never dropped unasked.
