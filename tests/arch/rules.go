@@ -41,7 +41,7 @@ var layers = []layer{
 	{"migrate", []string{"migrate/state", "cq", "commitlog", "message", "internal/..."}}, // stores are handed to it
 	{"migrate/state", []string{"cq", "internal/..."}},
 	{"migrate/online", []string{"migrate", "migrate/state", "store", "cq", "message", "internal/..."}}, // works in an open store
-	{"migrate/report", []string{"migrate", "migrate/state", "cq", "internal/..."}}, // draws what migrate knows
+	{"migrate/report", []string{"migrate", "migrate/state", "cq", "internal/..."}},                     // draws what migrate knows
 	{"remoting/...", []string{"remoting/...", "message", "internal/..."}},
 	{"namesrv", []string{"remoting/...", "internal/..."}},
 	{"broker/...", []string{"broker/...", "namesrv", "store", "filter", "index", "remoting/...", "migrate/...", "cq", "commitlog", "message", "internal/..."}},
