@@ -72,8 +72,8 @@ func TestSidesAreComparedAfterAnUncleanStop(t *testing.T) {
 			awaitComparison(t, s)
 			require.False(t, s.QueueState(k).Uncompared)
 			require.Nil(t, s.Watermarks().Views["file queues"].Comparing)
-			require.NoFileExists(t, l.comparisonPath())
 			require.NoError(t, s.Close())
+			require.NoFileExists(t, l.comparisonPath())
 			requireWhole(t, root, o)
 		})
 	}
