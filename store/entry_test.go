@@ -13,6 +13,7 @@ import (
 func TestF11EntryThatNoStoreCanHold(t *testing.T) {
 	needRocksDB(t)
 	s := openStore(t, t.TempDir(), viewOptions(StoreTypeRocksDB))
+	defer s.Close()
 	v := s.views.view
 	unit := func(n int64) cq.Unit { return cq.Unit{PhyOffset: 1000 * n, Size: 100} }
 	long := cq.Key{Topic: cq.LMQPrefix + strings.Repeat("x", 300)}
