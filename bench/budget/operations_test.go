@@ -281,38 +281,38 @@ func (q *requests) each(add func(r *message.DispatchRequest)) {
 	}
 }
 
-func countHashIndex(t *testing.T) count {
-	x, err := index.Open(t.TempDir(), index.Options{HashSlots: 10_000, MaxEntries: 100_000})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, x.Close()) }()
-	var b index.Batch
+// requestsBatch is what an index takes requests in.
+type requestsBatch interface {
+	Add(r *message.DispatchRequest)
+	Reset()
+}
+
+// countIndexing counts what an index takes for a request, in batches, each of which is added to b and appended.
+func countIndexing[B requestsBatch](t *testing.T, b B, appendBatch func(B) error) count {
 	var q requests
 	return measure(8*requestBatch, func() {
 		for range 8 {
 			b.Reset()
 			q.each(b.Add)
-			if err := x.AppendBatch(&b); err != nil {
+			if err := appendBatch(b); err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
 }
 
+func countHashIndex(t *testing.T) count {
+	x, err := index.Open(t.TempDir(), index.Options{HashSlots: 10_000, MaxEntries: 100_000})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, x.Close()) }()
+	return countIndexing(t, new(index.Batch), x.AppendBatch)
+}
+
 func countRocksIndex(t *testing.T) count {
 	x, err := indexrocks.Open(t.TempDir(), indexrocks.Options{Create: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, x.Close()) }()
-	var b indexrocks.Batch
-	var q requests
-	return measure(8*requestBatch, func() {
-		for range 8 {
-			b.Reset()
-			q.each(b.Add)
-			if err := x.AppendBatch(&b); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
+	return countIndexing(t, new(indexrocks.Batch), x.AppendBatch)
 }
 
 // countGet counts gets, or, if byKey is set, queries.

@@ -74,21 +74,27 @@ func RandomWrites(dir string, size int64, n int) (perSecond float64, err error) 
 	return perSecond, named("random writes", err)
 }
 
+// fillCold writes so many bytes into an empty file, and has the kernel forget them.
+func fillCold(f *os.File, size int64) error {
+	piece := make([]byte, writePiece)
+	for at := int64(0); at < size; at += writePiece {
+		if _, err := f.WriteAt(piece[:min(writePiece, size-at)], at); err != nil {
+			return err
+		}
+	}
+	return DropCache([]string{f.Name()})
+}
+
 // RandomReads reads n pages at random places of a file of which nothing is in memory when it begins, one after the other, and returns reads a second.
 func RandomReads(dir string, size int64, n int) (perSecond float64, err error) {
 	err = withFile(dir, func(f *os.File) error {
-		piece := make([]byte, writePiece)
-		for at := int64(0); at < size; at += writePiece {
-			if _, err := f.WriteAt(piece[:min(writePiece, size-at)], at); err != nil {
-				return err
-			}
-		}
-		if err := DropCache([]string{f.Name()}); err != nil {
+		if err := fillCold(f, size); err != nil {
 			return err
 		}
+		page := make([]byte, pageBytes)
 		start := time.Now()
 		for range n {
-			if _, err := f.ReadAt(piece[:pageBytes], rand.Int64N(size/pageBytes)*pageBytes); err != nil {
+			if _, err := f.ReadAt(page, rand.Int64N(size/pageBytes)*pageBytes); err != nil {
 				return err
 			}
 		}
@@ -101,13 +107,7 @@ func RandomReads(dir string, size int64, n int) (perSecond float64, err error) {
 // Read writes a file of so many bytes, has the kernel forget it, and returns bytes a second of reading it from end to end.
 func Read(dir string, size int64) (bytesPerSecond float64, err error) {
 	err = withFile(dir, func(f *os.File) error {
-		piece := make([]byte, writePiece)
-		for at := int64(0); at < size; at += writePiece {
-			if _, err := f.WriteAt(piece[:min(writePiece, size-at)], at); err != nil {
-				return err
-			}
-		}
-		if err := DropCache([]string{f.Name()}); err != nil {
+		if err := fillCold(f, size); err != nil {
 			return err
 		}
 		bytesPerSecond, err = SequentialRead([]string{f.Name()})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/tandemq/tandemmq/internal/htmlreport"
 )
 
 // progressMode says how a command tells how far it is.
@@ -270,14 +272,4 @@ func byteSize(n int64) string {
 }
 
 // thousands writes n with a comma after every three digits.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
+func thousands(n int64) string { return htmlreport.Count(n) }
