@@ -158,6 +158,19 @@ func (tr *truth) agree(t *testing.T, queues cq.Reader, m viewMode, next map[queu
 		if !slices.Contains(workQueues(), q) {
 			require.Failf(t, "a queue that nobody put to", "%s: %+v", what, q)
 		}
+		if _, told := next[q]; told || tr.queues[q] != nil {
+			continue
+		}
+		have, ok := queues.Queue(k)
+		require.True(t, ok, "%s: %+v", what, q)
+		b, err := have.Bounds()
+		require.NoError(t, err, "%s: %+v", what, q)
+		if b.Min != b.Max || b.Max > 0 && tr.min == 0 {
+			require.Failf(t, "units of a queue whose messages are not in the log", "%s: %+v: got [%d, %d), the log is [%d, %d)", what, q, b.Min, b.Max, tr.min, tr.end)
+		}
+		if b.Max > 0 {
+			next[q] = b.Max // messages that nobody was told of have expired
+		}
 	}
 }
 
