@@ -44,22 +44,13 @@ public final class IndexCheck {
     private IndexCheck() { }
 
     public static void main(String[] words) {
-        int status = 1;
-        try {
+        Program.run(() -> {
             if (words.length != 4) {
                 throw new Args.UsageException("want: DIR FROM TO LOGSIZE");
             }
             run(words[0], Integer.parseInt(words[1]), Integer.parseInt(words[2]), Integer.parseInt(words[3]));
-            status = 0;
-        } catch (Args.UsageException e) {
-            System.err.println(e.getMessage());
-            status = 2;
-        } catch (Throwable e) {
-            e.printStackTrace();
-        }
-        System.out.flush();
-        System.err.flush();
-        Runtime.getRuntime().halt(status); // see StoreCheck
+            return true;
+        });
     }
 
     private static void run(String dir, int from, int to, int logSize) throws Exception {

@@ -85,19 +85,10 @@ public final class StoreBench {
     }
 
     public static void main(String[] words) {
-        int status = 1;
-        try {
+        Program.run(() -> {
             new StoreBench(parse(words)).run();
-            status = 0;
-        } catch (Args.UsageException e) {
-            System.err.println(e.getMessage());
-            status = 2;
-        } catch (Throwable e) {
-            e.printStackTrace();
-        }
-        System.out.flush();
-        System.err.flush();
-        Runtime.getRuntime().halt(status); // see StoreCheck
+            return true;
+        });
     }
 
     private static Work parse(String[] words) {

@@ -47,25 +47,13 @@ public final class StoreCheck {
     private StoreCheck() { }
 
     public static void main(String[] words) {
-        int status;
-        try {
+        Program.run(() -> {
             if (words.length >= 2 && words[0].equals("batch")) {
-                status = batch(Path.of(words[1]), words.length > 2 ? Integer.parseInt(words[2]) : 1) ? 0 : 1;
-            } else {
-                run(new Args(List.of(words)));
-                status = 0;
+                return batch(Path.of(words[1]), words.length > 2 ? Integer.parseInt(words[2]) : 1);
             }
-        } catch (Args.UsageException e) {
-            System.err.println(e.getMessage());
-            status = 2;
-        } catch (Throwable e) {
-            e.printStackTrace();
-            status = 1;
-        }
-        System.out.flush();
-        System.err.flush();
-        // A store that failed to open leaves threads that would hold the process; those closed cleanly have nothing to lose.
-        Runtime.getRuntime().halt(status);
+            run(new Args(List.of(words)));
+            return true;
+        });
     }
 
     private static void run(Args args) throws Exception {

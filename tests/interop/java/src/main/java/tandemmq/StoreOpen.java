@@ -22,21 +22,13 @@ public final class StoreOpen {
     }
 
     public static void main(String[] words) {
-        int status = 1;
-        try {
+        Program.run(() -> {
             if (words.length != 2 || !words[1].equals("file") && !words[1].equals("rocks")) {
-                System.err.println("want: DIR file|rocks");
-                status = 2;
-            } else {
-                measure(words[0], words[1].equals("rocks"));
-                status = 0;
+                throw new Args.UsageException("want: DIR file|rocks");
             }
-        } catch (Throwable e) {
-            e.printStackTrace();
-        }
-        System.out.flush();
-        System.err.flush();
-        Runtime.getRuntime().halt(status); // see StoreCheck
+            measure(words[0], words[1].equals("rocks"));
+            return true;
+        });
     }
 
     private static void measure(String dir, boolean rocks) throws Exception {

@@ -66,19 +66,10 @@ public final class StorePut {
     }
 
     public static void main(String[] words) {
-        int status = 1;
-        try {
+        Program.run(() -> {
             run(words);
-            status = 0;
-        } catch (Args.UsageException e) {
-            System.err.println(e.getMessage());
-            status = 2;
-        } catch (Throwable e) {
-            e.printStackTrace();
-        }
-        System.out.flush();
-        System.err.flush();
-        Runtime.getRuntime().halt(status); // see StoreCheck
+            return true;
+        });
     }
 
     private static void run(String[] words) throws Exception {

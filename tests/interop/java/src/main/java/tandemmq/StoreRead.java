@@ -29,8 +29,7 @@ public final class StoreRead {
     }
 
     public static void main(String[] words) {
-        int status = 1;
-        try {
+        Program.run(() -> {
             if (words.length != 5) {
                 throw new Args.UsageException("want: DIR MODE PREFER ASSIGN SAMPLES");
             }
@@ -40,16 +39,8 @@ public final class StoreRead {
                 StoreCheck.requireNoListeningSocket();
                 measure(store, Integer.parseInt(words[4]));
             }
-            status = 0;
-        } catch (Args.UsageException e) {
-            System.err.println(e.getMessage());
-            status = 2;
-        } catch (Throwable e) {
-            e.printStackTrace();
-        }
-        System.out.flush();
-        System.err.flush();
-        Runtime.getRuntime().halt(status); // see StoreCheck
+            return true;
+        });
     }
 
     private static void measure(OpenStore store, int samples) throws Exception {
