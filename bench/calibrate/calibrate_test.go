@@ -146,3 +146,9 @@ func TestSpread(t *testing.T) {
 		require.False(t, ok)
 	}
 }
+
+func TestTouch(t *testing.T) {
+	for _, bytes := range []int64{0, 1, 3 << 20} {
+		require.NoError(t, Touch(bytes))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/tandemq/tandemmq/internal/mmap"
@@ -103,6 +104,25 @@ func populated(f *os.File, size int64) (region *mmap.Region, took time.Duration,
 		}
 	}
 	return region, time.Since(start), nil
+}
+
+// Touch brings so many bytes of memory in and gives them back, but not more than half of what is free.
+func Touch(bytes int64) error {
+	var s syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&s); err != nil {
+		return fmt.Errorf("free memory: %w", err)
+	}
+	if free := int64(s.Freeram) * int64(s.Unit); bytes > free/2 {
+		bytes = free / 2
+	}
+	if bytes < int64(os.Getpagesize()) {
+		return nil
+	}
+	b, err := syscall.Mmap(-1, 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANONYMOUS|syscall.MAP_POPULATE)
+	if err != nil {
+		return fmt.Errorf("bring in %d bytes of memory: %w", bytes, err)
+	}
+	return syscall.Munmap(b)
 }
 
 // withFile gives use a new file below dir and removes it afterwards, whatever happens.

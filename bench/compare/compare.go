@@ -42,16 +42,20 @@ type Scenario struct {
 	Headline string  // the figure that is charted and set in ratios; by its name's end (PerSecond or a time) more or less is better
 	X        float64 // where it lies on its group's curve (number of queues, of topics, hits in percent); 0: it is a bar
 	XLabel   string
-	Full     bool          // left out of the quick profile
-	Limit    time.Duration // a run that takes longer is stopped and counts as failed; 0: the default
-	Disk     int64         // bytes it needs at most (0: defaultDisk); a scenario that does not fit is left out with a line, and one that takes more fails
+	Full     bool // left out of the quick profile
+	// QuickEngines are those of Engines that the quick profile has, which has time for few; nil: all of them.
+	QuickEngines []string
+	Once         bool          // done in the first repetition alone: it takes long
+	Limit        time.Duration // a run that takes longer is stopped and counts as failed; 0: the default
+	Disk         int64         // bytes it needs at most (0: defaultDisk); a scenario that does not fit is left out with a line, and one that takes more fails
 	// Bounds are limits of the machine that it is set against: by the name of the limit, the figure of the same unit.
 	Bounds map[string]string
 	// Shared: scenarios that follow one another with the same word here, the same Run and the same engines are done by one run, of which each takes the figures and latencies whose
 	// names begin with its Prefix (all of them, if that is empty).
 	Shared, Prefix string
 	Inputs         bool // Run asks for an Input, which is made before anything is measured
-	ManyFiles      bool // its directories are removed when all is measured: a filesystem makes files slowly for a while after many were removed
+	ManyFiles      bool // its directories are emptied, and removed when all is measured: a filesystem makes files slowly for a while after many were removed
+	NewPages       bool // it fills new pages as fast as they come: before it memory is brought in (see newPages)
 	// Unfit tells why it cannot be run on this machine; nil, or "": it can.
 	Unfit func() string
 	// Run does it once: the timed part, then the checks. Figures go into r.
@@ -85,6 +89,7 @@ type Report struct {
 	Limits  []Limit               `json:"limits,omitempty"`
 	Rows    []Row                 `json:"rows"`
 	Left    []string              `json:"left,omitempty"` // what was not run, and why
+	Full    []string              `json:"full,omitempty"` // what the full profile has beside, a line for each kind of scenario
 	Ratios  []Ratio               `json:"ratios,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +22,9 @@ type Change struct {
 	Before   [3]float64 `json:"before"` // least, median, most
 	After    [3]float64 `json:"after"`
 	Percent  float64    `json:"percent"` // of the medians
-	// Moved: the spreads do not overlap, and the medians differ by more than was asked for.
+	// Headline: it is what the row is judged by.
+	Headline bool `json:"headline,omitempty"`
+	// Moved: the medians differ by more than was asked for, and by more than both spreads together; where one side has one value, by half of the smaller one.
 	Moved  bool `json:"moved"`
 	Better bool `json:"better"` // the way it went, if it has moved
 }
@@ -61,7 +64,7 @@ func Diff(before, after *Report, percent float64) *Difference {
 			d.Failed = append(d.Failed, fmt.Sprintf("%s %s: %s", row.Scenario, row.Engine, why))
 		}
 		for _, figure := range row.figures() {
-			d.change(Change{Scenario: row.Scenario, Engine: row.Engine, Figure: figure}, row.values(figure), other.values(figure), MoreIsBetter(figure))
+			d.change(Change{Scenario: row.Scenario, Engine: row.Engine, Figure: figure, Headline: figure == row.Headline}, row.values(figure), other.values(figure), MoreIsBetter(figure))
 		}
 	}
 	for i := range after.Rows {
@@ -71,6 +74,9 @@ func Diff(before, after *Report, percent float64) *Difference {
 	}
 	return d
 }
+
+// singleShare is by what part of it a figure has to differ that was measured once, so that nobody knows its spread.
+const singleShare = 0.5
 
 func (d *Difference) change(c Change, before, after []float64, more bool) {
 	a, ok1 := calibrate.Spread(before)
@@ -83,8 +89,11 @@ func (d *Difference) change(c Change, before, after []float64, more bool) {
 	if a[1] != 0 {
 		c.Percent = 100 * (b[1] - a[1]) / a[1]
 	}
-	apart := a[2] < b[0] || b[2] < a[0]
-	c.Moved = apart && (a[1] == 0 || c.Percent > d.Percent || c.Percent < -d.Percent)
+	far := math.Abs(b[1]-a[1]) > a[2]-a[0]+b[2]-b[0]
+	if len(before) < 2 || len(after) < 2 {
+		far = far && math.Abs(b[1]-a[1]) > singleShare*min(math.Abs(a[1]), math.Abs(b[1]))
+	}
+	c.Moved = far && (a[1] == 0 || math.Abs(c.Percent) > d.Percent)
 	c.Better = c.Moved && b[1] > a[1] == more
 	d.Changes = append(d.Changes, c)
 }
@@ -111,10 +120,11 @@ func (r *Row) figures() []string {
 	return append([]string{r.Headline}, slices.Sorted(maps.Keys(names))...)
 }
 
-// Worse returns how many figures of rows have moved for the worse; what moved of the machine's limits is not the software's doing and does not count.
+// Worse returns how many rows have become worse, by their headlines. The other figures of a row are shown, and do not count: of so many, some always move. What moved of the machine's limits is not the
+// software's doing.
 func (d *Difference) Worse() (n int) {
 	for _, c := range d.Changes {
-		if c.Moved && !c.Better && c.Scenario != "limits" {
+		if c.Moved && !c.Better && c.Headline {
 			n++
 		}
 	}
@@ -128,10 +138,13 @@ func (d *Difference) Text(w io.Writer, all bool) error {
 		fmt.Fprintf(&b, "The machines differ:\n%s\n%s\n", d.Machines[0], d.Machines[1])
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	shown, better := 0, 0
+	shown, rows, better := 0, 0, 0
 	for _, c := range d.Changes {
-		if c.Better {
-			better++
+		if c.Headline {
+			rows++
+			if c.Better {
+				better++
+			}
 		}
 		if !all && !c.Moved {
 			continue
@@ -141,7 +154,10 @@ func (d *Difference) Text(w io.Writer, all bool) error {
 		}
 		verdict := ""
 		if c.Moved {
-			verdict = map[bool]string{true: "better", false: "WORSE"}[c.Better]
+			verdict = map[bool]string{true: "better", false: "worse"}[c.Better]
+			if c.Headline {
+				verdict = strings.ToUpper(verdict)
+			}
 		}
 		unit := Unit(c.Figure)
 		between := func(v [3]float64) string { return "(" + Number(v[0], unit) + ", " + Number(v[2], unit) + ")" }
@@ -157,9 +173,9 @@ func (d *Difference) Text(w io.Writer, all bool) error {
 		}
 	}
 	if d.Single {
-		b.WriteString("Some rows have one repetition: how far they would differ from one time to the next is not known.\n")
+		b.WriteString("Some figures were measured once: how far they differ from one time to the next is not known, so that they count from half of their value on.\n")
 	}
-	fmt.Fprintf(&b, "%d figures compared: %d better, %d worse by more than %v%% and beyond their spreads.\n", len(d.Changes), better, d.Worse(), d.Percent)
+	fmt.Fprintf(&b, "%d rows compared by what they are judged by: %d better, %d worse by more than %v%% and than both spreads together. %d figures in all.\n", rows, better, d.Worse(), d.Percent, len(d.Changes))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -27,13 +27,15 @@ func rowOf(scenario, engine, headline string, figures map[string][]float64) Row 
 
 func TestDiff(t *testing.T) {
 	before := &Report{Version: 1, Limits: []Limit{{Name: LimitSync, Unit: "ns", Values: []float64{100, 101}}}, Rows: []Row{
-		rowOf("a", File, "putPerSecond", map[string][]float64{"putPerSecond": {100, 110, 120}, "putP99Micros": {5, 6, 7}, "diskMiB": {10, 10, 10}}),
-		rowOf("b", File, "readyMillis", map[string][]float64{"readyMillis": {100, 110, 120}}),
+		rowOf("a", File, "putPerSecond", map[string][]float64{"putPerSecond": {100, 105, 110}, "putP99Micros": {5, 6, 7}, "diskMiB": {10, 10, 10}, "peakAnonMiB": {10, 10, 10}}),
+		rowOf("b", File, "readyMillis", map[string][]float64{"readyMillis": {100, 105, 110}}),
+		rowOf("c", File, "readyMillis", map[string][]float64{"readyMillis": {100, 110, 120}}),
 		rowOf("gone", File, "readyMillis", map[string][]float64{"readyMillis": {1, 1}}),
 	}}
 	after := &Report{Version: 1, Limits: []Limit{{Name: LimitSync, Unit: "ns", Values: []float64{200, 201}}}, Rows: []Row{
-		rowOf("a", File, "putPerSecond", map[string][]float64{"putPerSecond": {130, 140, 150}, "putP99Micros": {7, 8, 9}, "diskMiB": {10.1, 10.1, 10.1}}),
-		rowOf("b", File, "readyMillis", map[string][]float64{"readyMillis": {130, 140, 150}}),
+		rowOf("a", File, "putPerSecond", map[string][]float64{"putPerSecond": {130, 135, 140}, "putP99Micros": {7, 8, 9}, "diskMiB": {10.1, 10.1, 10.1}, "peakAnonMiB": {11, 11, 11}}),
+		rowOf("b", File, "readyMillis", map[string][]float64{"readyMillis": {130, 135, 140}}),
+		rowOf("c", File, "readyMillis", map[string][]float64{"readyMillis": {130, 140, 150}}),
 		rowOf("new", File, "readyMillis", map[string][]float64{"readyMillis": {1, 1}}),
 	}}
 	d := Diff(before, after, 5)
@@ -45,7 +47,9 @@ func TestDiff(t *testing.T) {
 		"limits fdatasync": "worse", "a putPerSecond": "better",
 		"a putP99Micros": "", // 7 is in both spreads
 		"a diskMiB":      "", // apart, by 1 %
+		"a peakAnonMiB":  "worse",
 		"b readyMillis":  "worse",
+		"c readyMillis":  "", // apart, by less than both spreads together
 	}, verdicts)
 	require.Equal(t, 1, d.Worse())
 	require.Equal(t, []string{"gone file"}, d.Before)
@@ -54,8 +58,10 @@ func TestDiff(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, d.Text(&out, false))
 	require.Contains(t, out.String(), "WORSE\n")
+	require.Regexp(t, `peakAnonMiB .* worse\n`, out.String())
 	require.NotContains(t, out.String(), "putP99Micros")
-	require.Contains(t, out.String(), "5 figures compared: 1 better, 1 worse by more than 5%")
+	require.Contains(t, out.String(), "3 rows compared by what they are judged by: 1 better, 1 worse by more than 5%")
+	require.Contains(t, out.String(), "7 figures in all")
 	out.Reset()
 	require.NoError(t, d.Text(&out, true))
 	require.Contains(t, out.String(), "putP99Micros")
@@ -66,6 +72,9 @@ func TestDiff(t *testing.T) {
 	d = Diff(before, after, 5)
 	require.Equal(t, []string{"a file: a queue lacks a message"}, d.Failed)
 	require.True(t, d.Single)
+	require.Zero(t, d.Worse(), "b by a fifth, once")
+	after.Rows[1] = rowOf("b", File, "readyMillis", map[string][]float64{"readyMillis": {170}})
+	require.Equal(t, 1, Diff(before, after, 5).Worse())
 	require.Len(t, d.Machines, 2)
 	same := Diff(before, before, 5)
 	require.Zero(t, same.Worse())
@@ -110,6 +119,10 @@ func TestJudge(t *testing.T) {
 		"RATIO put_async_file_of_java 9.00 >= 8 ok", "RATIO put_p99_us 21.0 <= 20 missed", "RATIO dispatch_file_index_of_copy 0.10 >= 0.2 missed", "RATIO rebuild_file_of_java 5.00 >= 5 ok",
 	}, lines)
 
+	r.Profile = Quick
+	r.Judge()
+	require.Empty(t, r.Ratios, "its sizes say nothing of these")
+
 	// What a row is set against: RocketMQ, and the limit that it is nearest to.
 	times, ok := r.Advantage(r.Row("put/async/producers-1", File), Java)
 	require.True(t, ok)
@@ -134,4 +147,41 @@ func TestNumber(t *testing.T) {
 	}
 	require.Equal(t, "B/s", Unit("logBytesPerSecond"))
 	require.Empty(t, Unit("putAllocs"))
+}
+
+// By recorded runs: one does not differ from itself, and one in which everything is twice as slow differs in each row whose spread leaves room for that.
+func TestDiffOfRecord(t *testing.T) {
+	paths, err := filepath.Glob("../results/compare-*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		rep, err := ReadReport(path)
+		require.NoError(t, err)
+		slow, err := ReadReport(path)
+		require.NoError(t, err)
+		for _, c := range Diff(rep, slow, 5).Changes {
+			require.False(t, c.Moved, "%s: %s", path, c.Scenario)
+		}
+		for i := range slow.Rows {
+			row := &slow.Rows[i]
+			for _, one := range row.Repetitions {
+				if MoreIsBetter(row.Headline) {
+					one.Figures[row.Headline] /= 2
+				} else {
+					one.Figures[row.Headline] *= 2
+				}
+			}
+		}
+		there, back, sure := Diff(rep, slow, 5), Diff(slow, rep, 5), 0
+		for i, c := range there.Changes {
+			if c.Headline && c.Before[2]-c.Before[0] < 0.33*c.Before[1] {
+				sure++
+				require.True(t, c.Moved && !c.Better, "%s: %s %s", path, c.Scenario, c.Engine)
+				require.True(t, back.Changes[i].Better, "%s: %s %s", path, c.Scenario, c.Engine)
+			}
+		}
+		require.Greater(t, 2*sure, len(rep.Rows), "%s: most rows have a spread that says something", path)
+		require.GreaterOrEqual(t, there.Worse(), sure)
+		require.Zero(t, back.Worse())
+	}
 }

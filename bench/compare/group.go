@@ -22,13 +22,58 @@ var storeEngines = []string{File, Rocks, Combine, Java, JavaRocks}
 // IsJava tells whether an engine is RocketMQ's store.
 func IsJava(engine string) bool { return engine == Java || engine == JavaRocks }
 
+// EnginesOf returns the engines that a scenario is run with; none: it is not run.
+func (x *Runner) EnginesOf(s *Scenario, p Profile) []string {
+	if x.Only != nil && !x.Only.MatchString(s.Name) || s.Full && p == Quick {
+		return nil
+	}
+	engines := slices.Clone(s.Engines)
+	if s.QuickEngines != nil && p == Quick && !x.Narrow {
+		engines = slices.Clone(s.QuickEngines)
+	}
+	return slices.DeleteFunc(engines, func(e string) bool { return slices.Contains(storeEngines, e) && !slices.Contains(x.Engines, e) })
+}
+
+// Chosen returns the names of the scenarios that are run.
+func (x *Runner) Chosen() (names []string) {
+	for _, s := range x.Scenarios {
+		if len(x.EnginesOf(&s, x.Profile)) > 0 {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Added returns what the full profile has beside this one, a line for each kind of scenario: of those that are left out the names, of those that have fewer engines the engines.
+func (x *Runner) Added() (lines []string) {
+	if x.Profile != Quick {
+		return nil
+	}
+	kind := ""
+	for _, s := range x.Scenarios {
+		has := x.EnginesOf(&s, x.Profile)
+		more := slices.DeleteFunc(x.EnginesOf(&s, Full), func(e string) bool { return slices.Contains(has, e) })
+		if len(more) == 0 {
+			continue
+		}
+		of, name, _ := strings.Cut(s.Name, "/")
+		if len(has) > 0 {
+			name += " with " + strings.Join(more, " and ")
+		}
+		if of != kind {
+			kind = of
+			lines = append(lines, of+": "+name)
+		} else {
+			lines[len(lines)-1] += ", " + name
+		}
+	}
+	return lines
+}
+
 // groups returns what is run.
 func (x *Runner) groups() (all []*group) {
 	for _, s := range x.Scenarios {
-		if x.Only != nil && !x.Only.MatchString(s.Name) || s.Full && x.Profile != Full {
-			continue
-		}
-		engines := slices.DeleteFunc(slices.Clone(s.Engines), func(e string) bool { return slices.Contains(storeEngines, e) && !slices.Contains(x.Engines, e) })
+		engines := x.EnginesOf(&s, x.Profile)
 		if len(engines) == 0 {
 			continue
 		}

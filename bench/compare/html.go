@@ -518,7 +518,11 @@ func (h *page) checks() htmlreport.Section {
 func (h *page) left() htmlreport.Section {
 	s := htmlreport.Section{Title: "What was left out"}
 	if len(h.r.Left) > 0 {
-		s.Blocks = []htmlreport.Block{&htmlreport.List{Items: h.r.Left}}
+		s.Blocks = append(s.Blocks, &htmlreport.List{Items: h.r.Left})
+	}
+	if len(h.r.Full) > 0 {
+		s.Lead = "What the full profile adds is below."
+		s.Blocks = append(s.Blocks, &htmlreport.List{Items: h.r.Full})
 	}
 	return s
 }

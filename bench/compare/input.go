@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
 // inputVersion is a part of the names of inputs: it changes when what makes them does.
@@ -45,8 +47,16 @@ func (r *Run) makeInput(name, done string, begin func(dir string) error) error {
 	return errors.Join(err, os.RemoveAll(part))
 }
 
-// CopyInput copies an input, holes as holes, into a directory that is not there yet.
+// CopyInput copies an input, holes as holes and reserved blocks as reserved ones, into a directory that is not there yet, and writes it back: who opens it has not to wait for that.
 func CopyInput(from, to string) error {
+	if err := copyTree(from, to); err != nil {
+		return err
+	}
+	syscall.Sync()
+	return nil
+}
+
+func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -85,6 +95,11 @@ func copyFile(from, to string) (err error) {
 	defer func() { err = errors.Join(err, out.Close()) }()
 	if err := out.Truncate(info.Size()); err != nil {
 		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && info.Size() > 0 && st.Blocks*512 >= info.Size() { // what has all its blocks was made so
+		if err := mmap.Preallocate(out, 0, info.Size()); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
 	}
 	for at := int64(0); at < info.Size(); {
 		begin, err := in.Seek(at, seekData)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,8 +24,28 @@ const (
 	defaultDisk  = 6 << 30
 )
 
-// quickTime is what the quick profile takes at most, a run that has begun apart.
-const quickTime = 270 * time.Second
+// profileTime is what all runs of a profile take at most, one that has begun apart; 0: no matter how long.
+func profileTime(p Profile) time.Duration {
+	switch p {
+	case Quick:
+		return 255 * time.Second
+	case Full:
+		return 55 * time.Minute
+	}
+	return 0
+}
+
+// newPages is how much memory is brought in before scenarios that fill new pages, and given back: what was idle may have been taken from a virtual machine, and comes back ten times as slowly as other
+// memory, to whoever is the first to ask for it.
+func newPages(p Profile) int64 {
+	switch p {
+	case Quick:
+		return 384 << 20
+	case Full:
+		return 2 << 30
+	}
+	return 0
+}
 
 // Runner runs scenarios.
 type Runner struct {
@@ -33,6 +54,7 @@ type Runner struct {
 	Profile   Profile
 	Engines   []string       // of scenarios that compare stores
 	Only      *regexp.Regexp // of scenarios; nil: all
+	Narrow    bool           // Engines or Only were chosen: scenarios have all their engines, in the quick profile too
 	Reps      int
 	Scenarios []Scenario
 	Left      []string // what was left out before, and why
@@ -41,6 +63,8 @@ type Runner struct {
 	Execute func(ctx context.Context, s *Scenario, r *Run) error
 	// Sync writes back what the machine has to write, before each run; nil: nothing does.
 	Sync func()
+	// Memory brings so much memory in and gives it back; nil: nothing does.
+	Memory func(bytes int64) error
 	// Phase is told of each repetition, and how many runs it has; nil: nobody.
 	Phase func(name string, runs int64) func(done int64)
 	// Told is told of each run; nil: nobody.
@@ -54,7 +78,7 @@ func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 	if x.Reps < 1 {
 		return nil, fmt.Errorf("%d repetitions: want at least 1", x.Reps)
 	}
-	rep = &Report{Version: 1, Started: time.Now().UTC(), Profile: x.Profile}
+	rep = &Report{Version: 1, Started: time.Now().UTC(), Profile: x.Profile, Full: x.Added()}
 	work, err := os.MkdirTemp(x.Dir, "bench-compare-")
 	if err != nil {
 		return nil, err
@@ -69,7 +93,7 @@ func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 	}
 	groups := x.groups()
 	if len(groups) == 0 {
-		return nil, errors.New("no scenario has this name and these engines")
+		return nil, ErrNothing
 	}
 	runs := 0
 	for _, g := range groups {
@@ -99,9 +123,13 @@ func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 	return rep, nil
 }
 
+// ErrNothing says that there is nothing to be run.
+var ErrNothing = errors.New("no scenario has this name and these engines")
+
 // late tells whether something that takes so long would go on for longer than the profile allows.
 func (x *Runner) late(start time.Time, takes time.Duration) bool {
-	return x.Profile == Quick && time.Since(start)+takes > quickTime
+	most := profileTime(x.Profile)
+	return most > 0 && time.Since(start)+takes > most
 }
 
 // leave notes once that something was left out.
@@ -178,7 +206,7 @@ func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, w
 			}
 			done++
 			switch {
-			case g.failed[e]:
+			case g.failed[e] || s.Once && n > 1:
 			case x.late(start, g.took[e]):
 				late++
 				over = append(over, s.Name+" "+e)
@@ -207,12 +235,21 @@ func (x *Runner) one(ctx context.Context, s *Scenario, engine, dir string, prepa
 		return rep, err
 	}
 	defer func() {
-		if !s.ManyFiles {
-			err = errors.Join(err, os.RemoveAll(dir))
+		clean := os.RemoveAll
+		if s.ManyFiles {
+			clean = emptyFiles
+		}
+		if why := clean(dir); why != nil && rep.Failed == "" {
+			rep.Failed = why.Error()
 		}
 	}()
 	if x.Sync != nil {
 		x.Sync()
+	}
+	if n := newPages(x.Profile); x.Memory != nil && s.NewPages && n > 0 {
+		if err := x.Memory(n); err != nil {
+			return Repetition{Failed: err.Error()}, nil
+		}
 	}
 	limit := s.Limit
 	if limit == 0 {
@@ -262,6 +299,16 @@ func (x *Runner) judge(s *Scenario, r *Run) error {
 		return fmt.Errorf("took %d bytes of disk, at most %d were expected", n, most)
 	}
 	return nil
+}
+
+// emptyFiles gives the blocks of all files below dir back.
+func emptyFiles(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return os.Truncate(path, 0)
+	})
 }
 
 func (s *Scenario) disk() int64 {

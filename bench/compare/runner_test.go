@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/internal/mmap"
 )
 
 // fake is a scenario whose runs are noted.
@@ -158,20 +161,91 @@ func TestLeft(t *testing.T) {
 	require.Contains(t, rep.Left[1], "huge: needs ")
 	// A repetition that is not the first is made as far as the time goes: a has taken a while.
 	g := x.groups()[1]
-	g.took[File] = quickTime
+	g.took[File] = profileTime(Quick)
 	late, err := x.repeat(t.Context(), 2, []*group{g}, 1, t.TempDir(), time.Now().Add(-time.Second), rep)
 	require.NoError(t, err)
 	require.Equal(t, 1, late)
 	require.Len(t, ran, 2)
 	require.Len(t, rep.Left, 2, "it was run before")
 	g.took = map[string]time.Duration{}
-	_, err = x.repeat(t.Context(), 1, []*group{g}, 1, t.TempDir(), time.Now().Add(-quickTime-time.Second), rep)
+	_, err = x.repeat(t.Context(), 1, []*group{g}, 1, t.TempDir(), time.Now().Add(-profileTime(Quick)-time.Second), rep)
 	require.NoError(t, err)
 	require.Equal(t, "the time of the profile was over before: a file", rep.Left[2])
-	require.True(t, x.late(time.Now().Add(-quickTime), time.Second))
-	require.False(t, x.late(time.Now(), time.Second))
+	for _, p := range []Profile{Quick, Full} {
+		x.Profile = p
+		require.True(t, x.late(time.Now().Add(-profileTime(p)), time.Second))
+		require.False(t, x.late(time.Now(), time.Second))
+	}
+	x.Profile = Tiny
+	require.False(t, x.late(time.Now().Add(-time.Hour), time.Hour))
+}
+
+// The quick profile has fewer engines, unless they were chosen, and what it leaves out is told; what takes long is done once.
+func TestProfiles(t *testing.T) {
+	var ran []string
+	few := fake("put/few", []string{File, Rocks, Combine}, &ran, nil)
+	few.QuickEngines, few.Once = []string{File, Combine}, true
+	full := fake("put/full", []string{File}, &ran, nil)
+	full.Full = true
+	own := fake("layout/own", []string{"own", "other"}, &ran, nil)
+	own.QuickEngines = []string{"own"}
+	x := runner(t, few, full, own, fake("open/same", []string{File}, &ran, nil))
+	rep, err := x.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"put/few file", "layout/own own", "open/same file", "layout/own own", "open/same file"}, ran)
+	require.Equal(t, []string{"put: few with rocks, full", "layout: own with other"}, rep.Full)
+	require.Equal(t, []string{"put/few", "layout/own", "open/same"}, x.Chosen())
+	var out strings.Builder
+	require.NoError(t, rep.Text(&out))
+	require.Contains(t, out.String(), "the full profile adds put: few with rocks, full\n")
+
+	x.Narrow, ran = true, nil
+	rep, err = x.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"put/few file", "put/few rocks", "layout/own own", "layout/own other", "open/same file"}, ran[:5])
+	require.Equal(t, []string{"put: full"}, rep.Full)
 	x.Profile = Full
-	require.False(t, x.late(time.Now().Add(-quickTime), time.Second))
+	rep, err = x.Run(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, rep.Full)
+	require.Len(t, rep.Row("put/few", Rocks).Repetitions, 1)
+	require.Len(t, rep.Row("put/full", File).Repetitions, 2)
+}
+
+// Memory is brought in before what asks for it, and files of what has many are emptied and stay.
+func TestAround(t *testing.T) {
+	var ran []string
+	pages := fake("pages", []string{File}, &ran, nil)
+	pages.NewPages = true
+	many := fake("many", []string{File}, &ran, func(r *Run) error {
+		return os.WriteFile(filepath.Join(r.Dir, "some"), make([]byte, 8192), 0o600)
+	})
+	many.ManyFiles = true
+	var left string
+	last := fake("last", []string{File}, &ran, func(r *Run) error {
+		left = filepath.Join(filepath.Dir(r.Dir), "1-file", "some")
+		info, err := os.Stat(left)
+		require.NoError(t, err)
+		require.Zero(t, info.Size())
+		return nil
+	})
+	x := runner(t, pages, many, last)
+	x.Reps = 1
+	x.Memory = func(bytes int64) error {
+		ran = append(ran, "memory")
+		require.Equal(t, newPages(Quick), bytes)
+		return nil
+	}
+	rep, err := x.Run(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, rep.Failed())
+	require.Equal(t, []string{"memory", "pages file", "many file", "last file"}, ran)
+	require.NoFileExists(t, left)
+	x.Memory = func(int64) error { return errors.New("no memory") }
+	rep, err = x.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, rep.Failed())
+	require.Equal(t, "no memory", rep.Row("pages", File).Failed())
 }
 
 // Scenarios of one run take their own figures.
@@ -194,7 +268,7 @@ func TestShared(t *testing.T) {
 	require.Contains(t, rep.Row("read/get", File).Repetitions[0].Figures, diskFigure)
 }
 
-// An input is made once, whole or not at all, and a copy of it has its holes.
+// An input is made once, whole or not at all, and a copy of it has its holes and its reserved blocks.
 func TestInput(t *testing.T) {
 	r := &Run{Cache: t.TempDir()}
 	made := 0
@@ -206,7 +280,10 @@ func TestInput(t *testing.T) {
 		require.NoError(t, f.Truncate(8<<20))
 		_, err = f.WriteAt([]byte("in the middle"), 4<<20)
 		require.NoError(t, err)
-		return errors.Join(f.Close(), map[bool]error{true: errors.New("broken")}[made == 1])
+		reserved, err := os.Create(filepath.Join(dir, "sub", "reserved"))
+		require.NoError(t, err)
+		require.NoError(t, mmap.Preallocate(reserved, 0, 8<<20))
+		return errors.Join(f.Close(), reserved.Close(), map[bool]error{true: errors.New("broken")}[made == 1])
 	}
 	_, err := r.Input("some", begin)
 	require.ErrorContains(t, err, "make input some: broken")
@@ -228,6 +305,15 @@ func TestInput(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.ErrorIs(t, CopyInput(from, to), os.ErrExist)
+	for name, least := range map[string]int64{"some": 0, "reserved": 8 << 20} {
+		var st syscall.Stat_t
+		require.NoError(t, syscall.Stat(filepath.Join(to, "sub", name), &st))
+		require.EqualValues(t, 8<<20, st.Size)
+		require.GreaterOrEqual(t, st.Blocks*512, least)
+		if least == 0 {
+			require.Less(t, st.Blocks*512, st.Size)
+		}
+	}
 }
 
 // Inputs are made before anything is measured, and what cannot be made fails its row.

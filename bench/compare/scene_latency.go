@@ -14,12 +14,12 @@ import (
 func LatencyScenarios() []Scenario {
 	scenario := func(name, title string, task Task, measure func(*load.Producer, context.Context, int, int) (float64, *calibrate.Latency, error)) Scenario {
 		return Scenario{
-			Name: "latency/" + name, Title: title, Engines: storeEngines, Headline: name + "P99Micros",
+			Name: "latency/" + name, Title: title, Engines: storeEngines, QuickEngines: []string{File, Rocks, Java}, Headline: name + "P99Micros", Full: task == TaskReadable,
 			Run: func(ctx context.Context, r *Run) error {
 				rate := 20_000
 				w := Work{
 					Task: task, Root: filepath.Join(r.Dir, "store"), Producers: 1, Queues: queues, Body: load.BodyBytes,
-					Warmup: size(r.Profile, 10_000, 40_000), Messages: size(r.Profile, 20_000, 200_000), PerSecond: rate,
+					Warmup: size(r.Profile, 10_000, 20_000), Messages: size(r.Profile, 20_000, 80_000), PerSecond: rate,
 				}
 				if IsJava(r.Engine) {
 					return r.peer(ctx, w)

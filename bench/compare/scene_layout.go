@@ -78,11 +78,11 @@ func LayoutScenarios() (all []Scenario) {
 				Name: fmt.Sprintf("layout-%s/topics-%d", c.flush, topics), Engines: engines,
 				Title:    fmt.Sprintf("Records of 1 KiB over %d topics of %d queues, %s", topics, layoutQueues, c.words),
 				Headline: "bytesPerSecond", X: float64(topics), XLabel: "topics", ManyFiles: topics >= 100,
-				Full:   topics != 1 && topics != 1000,
-				Bounds: map[string]string{LimitWriteBack: "bytesPerSecond"}, Limit: 4 * time.Minute, Disk: 8 << 30,
+				Full: topics != 1000, Once: topics == 10_000, NewPages: !c.sync,
+				Bounds: map[string]string{LimitWriteBack: "bytesPerSecond"}, Limit: 2 * time.Minute, Disk: 8 << 30,
 				Run: func(ctx context.Context, r *Run) error {
 					return runLayout(ctx, r, layoutSize{
-						topics: topics, sync: c.sync, time: size(r.Profile, 400*time.Millisecond, 5*time.Second), bytes: size[int64](r.Profile, 256<<20, 2<<30), ahead: layoutAhead,
+						topics: topics, sync: c.sync, time: size(r.Profile, 400*time.Millisecond, 2*time.Second), bytes: size[int64](r.Profile, 256<<20, 1<<30), ahead: layoutAhead,
 					})
 				},
 			})

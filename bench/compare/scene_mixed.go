@@ -14,7 +14,7 @@ import (
 // MixedScenarios are puts beside one who reads all that is put.
 func MixedScenarios() []Scenario {
 	part := func(name, title, prefix, headline string) Scenario {
-		return Scenario{Name: "mixed/" + name, Title: title, Engines: storeEngines, Headline: headline, Shared: "mixed", Prefix: prefix, Run: runMixed}
+		return Scenario{Name: "mixed/" + name, Title: title, Engines: storeEngines, QuickEngines: []string{File, Rocks}, Headline: headline, Shared: "mixed", Prefix: prefix, NewPages: true, Run: runMixed}
 	}
 	return []Scenario{
 		part("put", "two producers at full speed beside one who waits for messages and reads each", "put", "putPerSecond"),

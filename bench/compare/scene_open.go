@@ -6,30 +6,32 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tandemq/tandemmq/bench/calibrate"
 	"github.com/tandemq/tandemmq/bench/load"
 	"github.com/tandemq/tandemmq/store"
 )
 
 // OpenScenarios open stores in the states in which they are found, and have their queues built. What is opened is in memory.
 func OpenScenarios() []Scenario {
-	scenario := func(name, title string, logAlone bool, prepare func(root string) error) Scenario {
+	scenario := func(name, title string, quick []string, logAlone bool, prepare func(root string) error) Scenario {
 		return Scenario{
-			Name: "open/" + name, Title: title, Engines: storeEngines, Headline: "readyMillis", Inputs: true,
+			Name: "open/" + name, Title: title, Engines: storeEngines, QuickEngines: quick, Headline: "readyMillis", Inputs: true,
 			Run: func(ctx context.Context, r *Run) error { return r.open(ctx, logAlone, prepare) },
 		}
 	}
+	beside := []string{File, Rocks, Combine, Java}
 	return []Scenario{
 		{
 			Name: "dispatch/catch-up", Title: "queues and index built from the log, by store.Recover, after it was verified", Engines: []string{File, Rocks, Combine}, Headline: "buildPerSecond", Run: runCatchUp, Inputs: true,
 			Bounds: map[string]string{LimitRead: "buildBytesPerSecond"},
 		},
 		{
-			Name: "dispatch/verify-log", Title: "the whole log read and its checksums verified, as recovery does that knows nothing of it", Engines: []string{File}, Headline: "verifyBytesPerSecond", Run: runScan, Inputs: true,
+			Name: "dispatch/verify-log", Title: "the whole log read and its checksums verified, as recovery does that knows nothing of it; nothing of it in memory before", Engines: []string{File}, Headline: "verifyBytesPerSecond", Run: runScan, Inputs: true,
 			Bounds: map[string]string{LimitCRC: "verifyBytesPerSecond", LimitRead: "verifyBytesPerSecond"},
 		},
-		scenario("clean", "a store that was closed, until it serves", false, nil),
-		scenario("crash", "a store with the mark of a crash and without its checkpoint, until it serves", false, load.Lose),
-		scenario("rebuild", "a log with the mark of a crash and nothing else, until queues and index are built and it serves", true, load.MarkAbort),
+		scenario("clean", "a store that was closed, until it serves", beside, false, nil),
+		scenario("crash", "a store with the mark of a crash and without its checkpoint, until it serves", []string{File, Rocks}, false, load.Lose),
+		scenario("rebuild", "a log with the mark of a crash and nothing else, until queues and index are built and it serves", beside, true, load.MarkAbort),
 	}
 }
 
@@ -108,6 +110,10 @@ func runCatchUp(ctx context.Context, r *Run) error {
 func runScan(ctx context.Context, r *Run) error {
 	w := r.openWork()
 	if err := r.input(ctx, w, false); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(store.NewLayout(w.Root).CommitLogDir(), "[0-9]*"))
+	if err := errors.Join(err, calibrate.DropCache(files)); err != nil {
 		return err
 	}
 	o := r.options()

@@ -44,7 +44,7 @@ func (r *Run) fill(ctx context.Context, w Work, root string) error {
 // ReadScenarios read a store that is in memory.
 func ReadScenarios() []Scenario {
 	part := func(name, title, prefix, headline string) Scenario {
-		return Scenario{Name: "read/" + name, Title: title, Engines: storeEngines, Shared: "read", Prefix: prefix, Headline: headline, Run: runRead, Inputs: true}
+		return Scenario{Name: "read/" + name, Title: title, Engines: storeEngines, QuickEngines: []string{File, Rocks, Java, JavaRocks}, Shared: "read", Prefix: prefix, Headline: headline, Run: runRead, Inputs: true}
 	}
 	all := []Scenario{
 		part("catch-up", "all of it by 32 messages a call, each copied out", "pull", "pullPerSecond"),

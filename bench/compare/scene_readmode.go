@@ -53,9 +53,9 @@ func ReadModeScenarios() (all []Scenario) {
 			s := Scenario{
 				Name: fmt.Sprintf("read-mode/%s/%s", state, order), Engines: []string{readMapped, readPread},
 				Title:    fmt.Sprintf("Records of 1 KiB read, %s, %s", map[readState]string{readHot: "in memory", readCold: "not in memory", readLarger: "four times what memory has room for"}[state], order),
-				Headline: "bytesPerSecond", Full: state == readLarger,
+				Headline: "bytesPerSecond", Full: state == readLarger || order == "sequential", Inputs: true,
 				Run: func(ctx context.Context, r *Run) error {
-					return runReadMode(ctx, r, readSize{state, order == "random", size[int64](r.Profile, 96<<10, 1<<20), size(r.Profile, 400*time.Millisecond, 10*time.Second)})
+					return runReadMode(ctx, r, readSize{state, order == "random", size[int64](r.Profile, 96<<10, 1<<20), size(r.Profile, 400*time.Millisecond, 4*time.Second)})
 				},
 			}
 			if state == readLarger {

@@ -3,6 +3,7 @@ package compare
 import (
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -48,10 +49,14 @@ func TestAll(t *testing.T) {
 		require.NotEmpty(t, s.Title, s.Name)
 		require.NotEmpty(t, s.Engines, s.Name)
 		require.NotEmpty(t, Unit(s.Headline), s.Name)
+		require.Subset(t, s.Engines, s.QuickEngines, s.Name)
+		require.LessOrEqual(t, s.Limit, 4*time.Minute, "%s: what hangs must not take the run's time", s.Name)
 		if s.Shared != "" {
 			if first, there := shared[s.Shared]; there {
 				require.Equal(t, s.Shared, before.Shared, "%s does not follow %s", s.Name, first)
 				require.Equal(t, before.Engines, s.Engines, s.Name)
+				require.Equal(t, before.QuickEngines, s.QuickEngines, s.Name)
+				require.Equal(t, before.Once, s.Once, s.Name)
 				require.Contains(t, s.Headline, s.Prefix, s.Name)
 			}
 			shared[s.Shared] = s.Name

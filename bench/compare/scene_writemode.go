@@ -47,11 +47,11 @@ func WriteModeScenarios() (all []Scenario) {
 				Name:     fmt.Sprintf("write-mode/%s-%d/readers-%d", c.flush, c.producers, readers),
 				Title:    fmt.Sprintf("1 KiB into the log alone, %s flush, producers: %d, readers of the log beside: %d", c.flush, c.producers, readers),
 				Engines:  []string{writeMapped, collected, writeThru},
-				Headline: "putPerSecond", Full: c.full || c.flush == "sync" && readers > 0, Disk: 10 << 30,
+				Headline: "putPerSecond", Full: c.full || readers > 0, Disk: 10 << 30, NewPages: c.flush == "async",
 				Run: func(ctx context.Context, r *Run) error {
 					return runWriteMode(ctx, r, writeSize{
 						sync: c.flush == "sync", producers: c.producers, readers: readers,
-						time: size(r.Profile, 400*time.Millisecond, 5*time.Second), messages: size[int64](r.Profile, 150_000, 4_000_000),
+						time: size(r.Profile, 400*time.Millisecond, 2*time.Second), messages: size[int64](r.Profile, 150_000, 2_000_000),
 					})
 				},
 			})

@@ -148,6 +148,9 @@ func (r *Report) Text(w io.Writer) error {
 	for _, why := range r.Left {
 		fmt.Fprintf(&b, "left out: %s\n", why)
 	}
+	for _, more := range r.Full {
+		fmt.Fprintf(&b, "the full profile adds %s\n", more)
+	}
 	for _, x := range r.Ratios {
 		fmt.Fprintln(&b, x)
 	}

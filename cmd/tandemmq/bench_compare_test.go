@@ -58,7 +58,7 @@ func TestBenchCompare(t *testing.T) {
 	code, out, errs = runApp(t, "bench", "diff", path, slower)
 	require.Equal(t, 1, code)
 	require.Regexp(t, `put/async/producers-1 +file +putPerSecond .* -\d+\.\d% +WORSE`, out)
-	require.Equal(t, "tandemmq: 1 figures are worse\n", errs)
+	require.Equal(t, "tandemmq: 1 rows are worse\n", errs)
 	code, out, _ = runApp(t, "bench", "diff", "--json", slower, path)
 	require.Zero(t, code)
 	var d compare.Difference
@@ -87,19 +87,26 @@ func TestBenchLimits(t *testing.T) {
 
 func TestBenchCompareUsage(t *testing.T) {
 	for want, args := range map[string][]string{
-		`--profile "slow": use quick or full`:              {"compare", "--profile", "slow"},
-		`--reps 0: want 1 to 1000`:                         {"limits", "--reps", "0"},
-		`--engines "file,other": use file, rocks, combine`: {"compare", "--engines", "file,other"},
-		`--scenarios: error parsing regexp`:                {"compare", "--scenarios", "("},
-		`bench diff: want two reports, got 1`:              {"diff", "a"},
-		`--percent -1: want 0 or more`:                     {"diff", "--percent", "-1", "a", "b"},
+		`--profile "slow": use quick or full`:                                                {"compare", "--profile", "slow"},
+		`--reps 0: want 1 to 1000`:                                                           {"limits", "--reps", "0"},
+		`--engines "file,other": use file, rocks, combine`:                                   {"compare", "--engines", "file,other"},
+		`--scenarios: error parsing regexp`:                                                  {"compare", "--scenarios", "("},
+		`--scenarios "nosuch": there is no such scenario; there are put/async/producers-1, `: {"compare", "--scenarios", "nosuch"},
+		`--scenarios "^stages/async$": stages/async run with --profile full alone`:           {"compare", "--scenarios", "^stages/async$"},
+		`bench diff: want two reports, got 1`:                                                {"diff", "a"},
+		`--percent -1: want 0 or more`:                                                       {"diff", "--percent", "-1", "a", "b"},
 	} {
 		code, _, stderr := runApp(t, append([]string{"bench"}, args...)...)
 		require.Equal(t, 2, code, stderr)
 		require.Contains(t, stderr, want)
 	}
+	cmd := process(0, "bench", "compare", "--profile", "tiny")
+	cmd.Env = append(cmd.Env, testProfileEnv+"=")
+	require.Error(t, cmd.Run())
+	require.Equal(t, 2, cmd.ProcessState.ExitCode(), "a profile of tests")
+
 	code, out, stderr := runApp(t, "bench", "compare", "--list", "--scenarios", "^put/sync")
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `^put/sync/producers-1 +1 KiB by 1, .* \(file, rocks, combine, java`, out)
+	require.Regexp(t, `^put/sync/producers-64 +1 KiB by 64, .* \(file, rocks, combine, java, java-rocks\)`, out)
 	require.NotContains(t, out, "producers-256", "it belongs to the full profile")
 }

@@ -12,12 +12,13 @@ import (
 func benchDiffCommand() *cli.Command {
 	return &cli.Command{
 		Name: "diff", Usage: "say what differs between two reports of bench compare", ArgsUsage: "BEFORE.json AFTER.json",
-		Description: `Compares each figure that both reports have. It has moved when the values of all repetitions of one report are above those of the other and the medians differ by more than --percent.
+		Description: `Compares each figure that both reports have. It has moved when its medians differ by more than --percent, and by more than both spreads (from the least to the most) together; one that was
+measured once, when it differs by half. A row is better or worse by the figure that it is judged by, which is in capitals; its other figures are shown, and do not count.
 Limits of the machine are compared as well: where they have moved, so may everything else.
 
    tandemmq bench diff yesterday.json today.json
 
-Exit code 0: no figure of a row is worse, and no row fails that the first report has. 1: one is, or does, or a report cannot be read. 2: wrong usage.`,
+Exit code 0: no row is worse, and no row fails that the first report has. 1: one is, or does, or a report cannot be read. 2: wrong usage.`,
 		Flags: []cli.Flag{
 			&cli.Float64Flag{Name: "percent", Value: 5, Usage: "`N` percent that medians have to differ by"},
 			&cli.BoolFlag{Name: "all", Usage: "show figures that have not moved, too"},
@@ -51,9 +52,9 @@ func runBenchDiff(c *cli.Context) error {
 	worse := d.Worse()
 	switch {
 	case len(d.Failed) > 0:
-		err = errors.Join(err, fmt.Errorf("%d figures are worse, %d rows fail", worse, len(d.Failed)))
+		err = errors.Join(err, fmt.Errorf("%d rows are worse, %d fail", worse, len(d.Failed)))
 	case worse > 0:
-		err = errors.Join(err, fmt.Errorf("%d figures are worse", worse))
+		err = errors.Join(err, fmt.Errorf("%d rows are worse", worse))
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -61,10 +62,13 @@ func runBenchLimits(c *cli.Context) error {
 	return errors.Join(err, compare.LimitsText(c.App.Writer, doc.Limits))
 }
 
+// benchProfiles are those that can be asked for; tests have one more.
+var benchProfiles = []compare.Profile{compare.Quick, compare.Full}
+
 // profileAndReps are the flags of these names.
 func profileAndReps(c *cli.Context) (compare.Profile, int, error) {
 	profile, reps := compare.Profile(c.String("profile")), c.Int("reps")
-	if profile != compare.Quick && profile != compare.Full && profile != compare.Tiny { // the last is of tests
+	if !slices.Contains(benchProfiles, profile) {
 		return "", 0, usageError("--profile %q: use quick or full", profile)
 	}
 	if reps < 1 || reps > 1000 {

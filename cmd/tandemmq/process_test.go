@@ -11,12 +11,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/bench/compare"
 )
 
 // With processEnv set the test binary is the program itself; its value is the file size limit in bytes, 0 for none.
 const processEnv = "TANDEMMQ_TEST_PROCESS"
 
+// With testProfileEnv set there are no more profiles of benchmarks than others have.
+const testProfileEnv = "TANDEMMQ_TEST_NO_TINY"
+
 func TestMain(m *testing.M) {
+	if _, ok := os.LookupEnv(testProfileEnv); !ok {
+		benchProfiles = append(benchProfiles, compare.Tiny)
+	}
 	if limit, ok := os.LookupEnv(processEnv); ok {
 		if n, err := strconv.ParseUint(limit, 10, 64); err != nil {
 			panic(err)
