@@ -52,6 +52,8 @@ type Broker struct {
 	rules   *acl.File // nil: everybody may do everything
 
 	migration *online.Migration // nil: there are no consume queues
+	// stepAnswer is after how long a step of it is answered that is not done. Constant.
+	stepAnswer time.Duration
 
 	server    *remoting.Server
 	announced netip.AddrPort // what clients are told
@@ -87,7 +89,7 @@ func Open(o Options) (b *Broker, err error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	o.fitConnections(log)
-	b = &Broker{o: o, log: log, clients: clients.NewRegistry(), locks: clients.NewLocks(), ids: newUniqueIDs()}
+	b = &Broker{o: o, log: log, clients: clients.NewRegistry(), locks: clients.NewLocks(), ids: newUniqueIDs(), stepAnswer: stepAnswer}
 	b.current.Store(&o)
 	b.results.New = func() any { return new(store.GetResult) }
 	b.sends.New = func() any { return new(sending) }

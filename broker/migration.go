@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,15 +26,22 @@ import (
 //	begin      to, layout, anySpace
 //	verify
 //	cutover    topics: several separated by ';', none: all
-//	rollback
+//	rollback   quick
+//	resolve    queues: several TOPIC/ID separated by ';'; side: file or rocks, none: the one that is read
 //	finalize   graceSeconds
+//
+// A step that takes longer than stepAnswer goes on: the answer is the status then, in which it is running, and a later status says what came of it.
 const (
 	MigrateBegin    = "begin"
 	MigrateVerify   = "verify"
 	MigrateCutover  = "cutover"
 	MigrateRollback = "rollback"
+	MigrateResolve  = "resolve"
 	MigrateFinalize = "finalize"
 )
+
+// stepAnswer is after how long a step is answered that is not done.
+const stepAnswer = 20 * time.Second
 
 // migrationActor says in the audit trail who did what happens by itself.
 func migrationActor() string {
@@ -169,13 +177,24 @@ func (b *Broker) migrateOnline(c *remoting.Conn, req *remoting.Command) {
 	}
 	ticket := c.Hold(req)
 	b.services.Go(func() {
+		ended := make(chan error, 1)
+		b.services.Go(func() {
+			err := do(b.ctx, actor)
+			if err != nil {
+				b.log.Warn("a step of the migration was not done", slog.Any("err", err), slog.String("actor", actor))
+			}
+			ended <- err
+		})
+		var err error
+		select {
+		case err = <-ended:
+		case <-time.After(b.stepAnswer):
+		}
 		var resp remoting.Command
-		err := do(b.ctx, actor)
 		if err == nil {
 			resp, err = withBody(b.migration.Status())
 		}
 		if err != nil {
-			b.log.Warn("a step of the migration was not done", slog.Any("err", err), slog.String("actor", actor))
 			resp = remoting.Command{Code: migrationCode(err), Remark: err.Error()}
 		}
 		ticket.Respond(&resp)
@@ -217,7 +236,12 @@ func (b *Broker) migrationStep(h *remoting.Fields) (do func(ctx context.Context,
 		}
 		return func(ctx context.Context, actor string) error { return m.Cutover(ctx, actor, topics) }, nil
 	case MigrateRollback:
-		return m.Rollback, nil
+		o := online.RollbackOptions{Quick: h.StringOr("quick", "") == "true"}
+		return func(ctx context.Context, actor string) error { return m.Rollback(ctx, actor, o) }, nil
+	case MigrateResolve:
+		side := cq.Kind(strings.Clone(h.StringOr("side", "")))
+		keys, err := queueNames(h.StringOr("queues", ""))
+		return func(ctx context.Context, actor string) error { return m.Resolve(ctx, actor, keys, side) }, err
 	case MigrateFinalize:
 		grace := time.Duration(h.Int64Or("graceSeconds", 0)) * time.Second
 		if h.Err() != nil || grace < 0 {
@@ -225,6 +249,22 @@ func (b *Broker) migrationStep(h *remoting.Fields) (do func(ctx context.Context,
 		}
 		return func(ctx context.Context, actor string) error { return m.Finalize(ctx, actor, grace) }, nil
 	default:
-		return nil, remoting.Errorf(remoting.InvalidParameter, "step %q, want %s", step, strings.Join([]string{MigrateBegin, MigrateVerify, MigrateCutover, MigrateRollback, MigrateFinalize}, ", "))
+		return nil, remoting.Errorf(remoting.InvalidParameter, "step %q, want %s", step, strings.Join([]string{MigrateBegin, MigrateVerify, MigrateCutover, MigrateRollback, MigrateResolve, MigrateFinalize}, ", "))
 	}
+}
+
+// queueNames reads queues, each as TOPIC/ID, separated by ';'.
+func queueNames(list string) (keys []cq.Key, err error) {
+	for name := range strings.SplitSeq(list, ";") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		at := strings.LastIndexByte(name, '/')
+		id, err := strconv.ParseInt(name[at+1:], 10, 32)
+		if at <= 0 || err != nil || id < 0 {
+			return nil, remoting.Errorf(remoting.InvalidParameter, "queue %q, want TOPIC/ID", name)
+		}
+		keys = append(keys, cq.Key{Topic: strings.Clone(name[:at]), QueueID: int32(id)})
+	}
+	return keys, nil
 }

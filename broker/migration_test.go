@@ -189,6 +189,51 @@ func TestMigrateOnlineShadowRead(t *testing.T) {
 	require.Len(t, bodies(t, resp), 20)
 }
 
+// A step that takes long is answered before it is over; the status says that it is running, and what came of it.
+func TestMigrateOnlineStepIsAnsweredMeanwhile(t *testing.T) {
+	if !rocks.Available {
+		t.Skip("built without cgo: no RocksDB")
+	}
+	b, client := openTest(t, func(o *Options) {
+		o.Store.StoreType, o.Store.RocksdbCQDoubleWriteEnable = store.StoreTypeFile, true
+	})
+	b.stepAnswer = 0
+	for range 20 {
+		require.Equal(t, remoting.Success, sendV2(t, b, client, "T", []byte("x"), "").Code)
+	}
+	stored(t, b, "T", 1, 19)
+	ended := func(step string) (a online.Step) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			st := migration(t, b, client)
+			if len(st.Asked) > 0 {
+				a = st.Asked[len(st.Asked)-1]
+			}
+			return a.Name == step && !a.Running
+		}, 20*time.Second, time.Millisecond)
+		return a
+	}
+	migrateStep(t, b, client, MigrateBegin)
+	require.Eventually(t, func() bool { return migration(t, b, client).Phase == state.Verified }, 20*time.Second, time.Millisecond)
+	migrateStep(t, b, client, MigrateCutover)
+	a := ended(MigrateCutover)
+	require.Empty(t, a.Error)
+	require.Contains(t, a.Actor, "operator@here, request of 127.0.0.1")
+	require.Equal(t, cq.KindRocks, migration(t, b, client).Reads)
+	migrateStep(t, b, client, MigrateResolve, field("queues", "T/1; T/0 ;"), field("side", "file"))
+	a = ended(MigrateResolve)
+	require.Contains(t, a.Error, "nothing was found in queue T/1")
+	require.Contains(t, a.Error, "nothing was found in queue T/0")
+	require.False(t, a.Differs)
+	migrateStep(t, b, client, MigrateRollback, field("quick", "true"))
+	require.Empty(t, ended(MigrateRollback).Error)
+	st := migration(t, b, client)
+	require.Contains(t, st.History[len(st.History)-2].Note, "the ends of the queues were compared, and 20 units were not")
+	for _, bad := range []string{"T", "T/x", "/1", "T/-1", "T/1;U"} {
+		require.Equal(t, remoting.InvalidParameter, migrateStep(t, b, client, MigrateResolve, field("queues", bad)).Code, bad)
+	}
+}
+
 // While a side is built, mqadmin's checkRocksdbCqWriteProgress answers that it is, and by topic how much it lacks; when it is built, that both are the same.
 func TestT46CheckRocksDBWhileASideIsBuilt(t *testing.T) {
 	if !rocks.Available {

@@ -23,6 +23,7 @@ const (
 	shadowWaiting = 64   // notes that wait at most
 	shadowUnits   = 1024 // slots of an answer that are compared, from its first one on
 	shadowFound   = 8    // slots of one answer that are judged, and told
+	shadowQueues  = 1024 // in which something was found, that are kept
 	shadowTries   = 4    // before nothing is appended for a moment: mostly one side is a batch behind
 	shadowRetry   = 5 * time.Millisecond
 	shadowIdle    = 4 // of the time worked, so much is waited: a fifth of one processor at most
@@ -40,6 +41,8 @@ type ShadowReads struct {
 	Found       int64    `json:"found"`
 	Judged      int64    `json:"judged"`
 	Differences []string `json:"differences,omitempty"`
+	// Queues are those in which something was found, the last ones.
+	Queues []cq.Key `json:"-"`
 }
 
 // shadow is at work on them.
@@ -54,6 +57,7 @@ type shadow struct {
 	found       int64
 	judged      int64
 	differences []string
+	queues      []cq.Key
 }
 
 // shadowRead is what was answered.
@@ -79,7 +83,7 @@ func (s *Store) ShadowReads() ShadowReads {
 	r := ShadowReads{Reads: h.reads.Load(), Units: h.units.Load(), Busy: h.busy.Load(), Passed: h.passed.Load()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r.Found, r.Judged, r.Differences = h.found, h.judged, slices.Clone(h.differences)
+	r.Found, r.Judged, r.Differences, r.Queues = h.found, h.judged, slices.Clone(h.differences), slices.Clone(h.queues)
 	return r
 }
 
@@ -178,7 +182,7 @@ func (d *sides) shadowRead(ctx context.Context, r *shadowRead) (waited time.Dura
 		v.mu.Unlock()
 		return waited
 	}
-	if look.once(); d.unservedLocked(r.key) {
+	if look.once(); v.unservedLocked(r.key) {
 		look.passed = true
 	}
 	v.mu.Unlock()
@@ -226,6 +230,8 @@ func (d *sides) shadowDiffers(ctx context.Context, look *shadowLook) {
 	h.found += int64(len(words))
 	h.judged += int64(judged)
 	h.differences = append(h.differences, words...)
+	h.queues = append(slices.DeleteFunc(h.queues, func(one cq.Key) bool { return one == k }), k)
+	h.queues = slices.Delete(h.queues, 0, max(len(h.queues)-shadowQueues, 0))
 	h.differences = slices.Delete(h.differences, 0, max(len(h.differences)-maxSideDifferences, 0))
 }
 

@@ -342,6 +342,7 @@ func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (ok bool, lack
 	at := indexOf(kind)
 	earlier := verdict.Present[0] && verdict.Present[1] && verdict.Bounds[at].Min < verdict.Bounds[1-at].Min
 	var what []error
+	wrong := 0 // of these, slots of which the log proves what was built
 	for _, one := range verdict.Differences {
 		switch one.What {
 		case "max", "last phy": // dispatch goes on
@@ -349,6 +350,10 @@ func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (ok bool, lack
 		case "min", "min phy":
 			if earlier { // it is the other that lacks something
 				continue
+			}
+		case "unit", "missing unit":
+			if d.wrongSide(k, one.QueueOffset) == other {
+				wrong++
 			}
 		}
 		what = append(what, errors.New(one.String()))
@@ -358,6 +363,9 @@ func (d *sides) same(ctx context.Context, kind cq.Kind, k cq.Key) (ok bool, lack
 			lacks = fmt.Errorf("%w: at slot %d, not %d", errHistory, verdict.Bounds[1-at].Min, verdict.Bounds[at].Min)
 		}
 		return true, lacks, nil
+	}
+	if wrong == len(what) { // both sides were damaged, and the other one is built again now
+		return true, fmt.Errorf("%w: %w", cq.ErrDiverged, what[0]), nil
 	}
 	d.giveUp(kind, k)
 	d.v.s.logger.Error("a queue that was built again from the log differs from the other side, and stays as it is", slog.String("kind", string(kind)),

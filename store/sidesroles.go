@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/combine"
-	"github.com/tandemq/tandemmq/message"
 )
 
 // What a migration in a running store asks of its sides: who has which role, how far each is, and whether they are the same.
@@ -108,6 +106,10 @@ type VerifySidesOptions struct {
 	Samples int64
 	// Begin says from which slot on the units of a queue are compared, and with which checksum of those before; nil: from its first, with 0.
 	Begin func(k cq.Key) (from int64, crc uint32)
+	// Only says which queues are compared; nil: all.
+	Only func(k cq.Key) bool
+	// Kept says below which slot of a queue the log is not asked, as somebody has chosen what stays (KeepSide); nil: it is always asked.
+	Kept func(k cq.Key) (to int64)
 	// Share is how many parts of the time are waited for each part that is worked; more while puts are slow (SetBackfillPace).
 	Share int
 }
@@ -122,14 +124,12 @@ type SideVerdict struct {
 	Units    int64 // compared
 	Records  int64 // of the log, decoded and compared with their units
 	Alone    bool  // a light queue that one side has alone, as it should: compared with nothing
-	// Differences are in words, the first ones of Different. Mending tells that the log has decided, or will: the queue is being built again on a side.
-	Different   int64
-	Differences []string
-	Mending     bool
+	// Different counts what was found: slots, ends, and samples that are not as their records say. Found are the first ones, adjacent slots together.
+	Different int64
+	Found     []Finding
+	// Mending tells that the log has decided, or will: the queue is being built again on a side.
+	Mending bool
 }
-
-// OK tells that nothing was found.
-func (v *SideVerdict) OK() bool { return v.Different == 0 }
 
 // VerifySides compares the queues on both sides while the store goes on: bounds with nothing being appended, then each unit up to there, and some with their records in the log. What differs is
 // judged by the log: where it proves one side right, the queue is built again on the other, soon. each is told of every queue, in the order of names; an error of it ends the comparison.
@@ -148,6 +148,9 @@ func (s *Store) VerifySides(ctx context.Context, o VerifySidesOptions, each func
 	defer release()
 	p := &braking{b: &s.brake, share: o.Share}
 	for _, k := range keys {
+		if o.Only != nil && !o.Only(k) {
+			continue
+		}
 		for _, kind := range combinedKinds {
 			if err := errors.Join(d.store.Failure(kind), d.heldError(kind)); err != nil {
 				return fmt.Errorf("%w: %w", ErrRebuilding, err)
@@ -184,13 +187,16 @@ func (d *sides) verdict(ctx context.Context, k cq.Key, o *VerifySidesOptions, p 
 		v.From, v.CRC = o.Begin(k)
 	}
 	s := sampling{d: d, v: v, want: o.Samples}
+	if o.Kept != nil {
+		s.kept = o.Kept(k)
+	}
 	found, err := d.store.VerifyWith(ctx, k, combine.VerifyOptions{
-		Level: combine.Units, From: v.From, Pace: func() error { return p.pause(ctx, 0) }, Each: s.take,
+		Level: combine.Units, From: v.From, Pace: func() error { return p.pause(ctx, 0) }, Each: s.take, Differs: v.differs,
 	})
 	var damage *cq.CorruptError
 	switch {
 	case errors.As(err, &damage):
-		v.add(err.Error())
+		v.add(Finding{Class: "bad-queue", Side: d.damagedSide(damage), From: -1, What: err.Error()})
 	case err != nil:
 		return nil, err
 	}
@@ -209,30 +215,44 @@ func (d *sides) verdict(ctx context.Context, k cq.Key, o *VerifySidesOptions, p 
 	}
 	v.Bounds, v.From, v.To, v.Units = found.Bounds[at], found.From, found.To, found.Compared
 	v.CRC = s.sum()
-	decided := false
 	for i := range found.Differences {
-		one := &found.Differences[i]
-		v.add(fmt.Sprintf("%v of %s and %s", one, found.Kinds[0], found.Kinds[1]))
-		if one.QueueOffset >= 0 && !decided {
-			decided = d.judge(k, one.QueueOffset) != undecided
+		if one := &found.Differences[i]; one.QueueOffset < 0 {
+			v.add(findingOfEnds(one))
 		}
 	}
-	v.Different = max(v.Different, found.Different+found.Missing)
+	return v, d.decide(ctx, v)
+}
+
+// decide has the log say which side is wrong in what was found of a queue. That side is marked, and the queue built again there.
+func (d *sides) decide(ctx context.Context, v *SideVerdict) error {
 	if v.OK() {
-		return v, nil
+		return nil
+	}
+	k, decided := v.Key, false
+	for i := range v.Found {
+		one := &v.Found[i]
+		if one.From < 0 || one.sampled {
+			continue
+		}
+		if one.Side == "" {
+			one.Side = d.wrongSide(k, one.From)
+		}
+		if !decided {
+			decided = d.judge(k, one.From) != undecided
+		}
 	}
 	if !decided { // of the ends: what is short is marked
 		if err := d.verifyQueue(ctx, k); err != nil {
-			return nil, err
+			return err
 		}
 		if _, err := d.store.NextOffset(k); err != nil { // the same for a queue of which the log says nothing
-			return nil, err
+			return err
 		}
 	}
 	for _, kind := range combinedKinds {
 		v.Mending = v.Mending || d.store.IsDiverged(kind, k) && !d.hasGivenUp(kind, k)
 	}
-	return v, nil
+	return nil
 }
 
 // unserved tells whether no side is to have a queue.
@@ -240,20 +260,12 @@ func (d *sides) unserved(k cq.Key) bool {
 	v := d.v.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return d.unservedLocked(k)
+	return v.unservedLocked(k)
 }
 
-func (d *sides) unservedLocked(k cq.Key) bool {
-	v := d.v.view
+func (v *queueView) unservedLocked(k cq.Key) bool {
 	q := v.mu.known[k]
 	return v.mu.barred[k] != nil || q != nil && (q.unitless || q.gone)
-}
-
-func (v *SideVerdict) add(what string) {
-	v.Different++
-	if len(v.Differences) < maxSideDifferences {
-		v.Differences = append(v.Differences, what)
-	}
 }
 
 // sampling is told of units that are the same.
@@ -261,6 +273,7 @@ type sampling struct {
 	d    *sides
 	v    *SideVerdict
 	want int64
+	kept int64 // lower slots are not held against the log
 
 	step, next int64 // slots
 	crc        uint32
@@ -283,15 +296,15 @@ func (s *sampling) take(slot int64, units [2]cq.Unit) error {
 	if s.n += fileUnitBytes; s.n == len(s.buf) {
 		s.crc, s.n = crc32.Update(s.crc, crc32.IEEETable, s.buf[:]), 0
 	}
-	if s.want <= 0 || slot < s.next {
+	if s.want <= 0 || slot < s.next || slot < s.kept {
 		return nil
 	}
 	// The further on, the wider apart: about want records of a queue of any length, without knowing it.
 	s.step = max(1, (slot-s.v.From)/s.want)
 	s.next = slot + s.step
 	for i, kind := range combinedKinds {
-		if why := s.d.describes(kind, s.v.Key, &units[i]); why != "" {
-			s.v.add(fmt.Sprintf("slot %d, %s side: %s", slot, kind, why))
+		if class, why, _ := s.d.v.describes(s.d.side(kind), s.v.Key, &units[i], true); why != "" {
+			s.v.add(Finding{Class: class, Side: kind, From: slot, To: slot + 1, What: why, sampled: true})
 		}
 	}
 	s.v.Records++
@@ -303,44 +316,4 @@ func (s *sampling) sum() uint32 {
 		return s.v.CRC
 	}
 	return crc32.Update(s.crc, crc32.IEEETable, s.buf[:s.n])
-}
-
-// describes compares a unit with the record it points to, and says what is wrong, "" when nothing is. A record that has expired says nothing. Which slot it is in is no matter: RocketMQ has shifted queues
-// (F1).
-func (d *sides) describes(kind cq.Kind, k cq.Key, u *cq.Unit) (why string) {
-	log := d.v.s.writer.Log()
-	var held commitlog.Held
-	defer held.Release()
-	err := commitlog.GuardFault(func() error {
-		b, err := log.Select(u.PhyOffset, u.Size, &held)
-		if err != nil {
-			return err
-		}
-		var r message.Record
-		if err := r.Decode(b, true); err != nil {
-			return err
-		}
-		_, owned := r.SlotIn(k.Topic, k.QueueID)
-		switch {
-		case r.PhyOffset != u.PhyOffset || !r.OwesUnit():
-			why = fmt.Sprintf("no record of a queue begins at %d", u.PhyOffset)
-		case !owned:
-			why = fmt.Sprintf("the record at %d belongs to %s/%d", u.PhyOffset, r.Topic, r.QueueID)
-		case r.TotalSize != u.Size:
-			why = fmt.Sprintf("the record at %d has %d bytes, the unit says %d", u.PhyOffset, r.TotalSize, u.Size)
-		case u.TagsCode != r.TagsCode(d.v.view.levels) && !cq.IsExtLost(d.side(kind), k, u.TagsCode):
-			why = fmt.Sprintf("the record at %d has tags code %d, the unit says %d", u.PhyOffset, r.TagsCode(d.v.view.levels), u.TagsCode)
-		case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != r.StoreTimestampMs:
-			why = fmt.Sprintf("the record at %d was stored at %d, the unit says %d", u.PhyOffset, r.StoreTimestampMs, u.StoreTimestampMs)
-		}
-		return nil
-	})
-	var gone *commitlog.RangeError
-	if errors.As(err, &gone) && u.PhyOffset < gone.Min {
-		return ""
-	}
-	if err != nil {
-		return fmt.Sprintf("the record at %d cannot be read: %v", u.PhyOffset, err)
-	}
-	return why
 }

@@ -211,7 +211,7 @@ func TestVerifySidesFindsWhatDiffers(t *testing.T) {
 			v := found.at[k]
 			require.False(t, v.OK())
 			require.True(t, v.Mending)
-			require.Contains(t, fmt.Sprint(v.Differences), "slot 20")
+			require.Contains(t, fmt.Sprint(v.Words()), "slot 20")
 			require.Equal(t, v.Different, found.different, "no other queue")
 			awaitSides(t, s)
 			require.Zero(t, verifySides(t, s, VerifySidesOptions{Samples: 10}).different)
@@ -229,8 +229,8 @@ func TestVerifySidesFindsWhatDiffers(t *testing.T) {
 		require.Zero(t, verifySides(t, s, VerifySidesOptions{}).different, "the sides are the same")
 		v := verifySides(t, s, VerifySidesOptions{Samples: 1000}).at[k]
 		require.EqualValues(t, 2, v.Different)
-		require.Contains(t, v.Differences[0], "slot 20, file side: the record at")
-		require.Contains(t, v.Differences[0], "belongs to T/0")
+		require.Contains(t, v.Words()[0], "slot 20, file side: wrong-position: the record at")
+		require.Contains(t, v.Words()[0], "belongs to T/0")
 		require.False(t, v.Mending, "nobody knows what is right")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -34,7 +35,7 @@ a kill; these commands only ask it. The way, with one restart at its beginning a
    tandemmq migrate online cutover --topics T1,T2      (reads of these topics move)
    tandemmq migrate online cutover                     (all reads move, and offsets)
    tandemmq migrate online rollback                    (at any time: they move back)
-   tandemmq migrate online finalize                    (the next restart moves the other side aside)
+   tandemmq migrate online finalize                    (compares once more; the next restart moves the other side aside)
 
 docs/migration.md is the runbook. Exit codes: 0 ok, 1 failed or refused, 2 wrong usage, 3 compared and found different.`
 
@@ -62,14 +63,27 @@ func migrateOnlineCommand() *cli.Command {
 				&cli.IntFlag{Name: "topics", Value: 10, Usage: "show `N` topics at most, those that lack most; 0: none"}),
 			step("verify", "compare everything again, from the first unit on", "Canary topics are read from the source again. After a rollback it leads on to another cutover.",
 				func(o *onlineCall) error { return o.step(broker.MigrateVerify) }),
-			step("cutover", "move reads to the target, of some topics or of all", "Refused unless verified. What came since the verification is compared first.",
+			step("cutover", "move reads to the target, of some topics or of all", "Refused unless verified. The queues that move are compared once more, from the first unit on, which takes as long as their verification: this waits for it, and status shows how far it is. Interrupting this command does not end it; rollback does.",
 				func(o *onlineCall) error {
 					return o.step(broker.MigrateCutover, "topics", strings.ReplaceAll(o.c.String("topics"), ",", ";"))
 				},
 				&cli.StringFlag{Name: "topics", Usage: "move the reads of these `TOPICS` alone, several separated by commas, in addition to those that were moved before"}),
-			step("rollback", "move reads back; before the cutover: give the migration up", "What came since the last comparison is compared first. Both sides are still written then.",
-				func(o *onlineCall) error { return o.step(broker.MigrateRollback) }),
-			step("finalize", "give up the side that reads do not belong to", "The next start of the broker, after a stop in order, moves it to tandemmq/retired in the store's directory, and keeps the other side alone. It is deleted after --grace.",
+			step("rollback", "move reads back; before the cutover: give the migration up", "The ends of the queues and what came since the last comparison are compared first; the history says how much was not read again. Both sides are still written then.",
+				func(o *onlineCall) error {
+					return o.step(broker.MigrateRollback, "quick", strconv.FormatBool(o.c.Bool("quick")))
+				},
+				&cli.BoolFlag{Name: "quick", Usage: "for an emergency: compare the ends of the queues alone, also where nothing counts that was compared before"}),
+			step("resolve", "choose which side of queues stays, where the log does not tell which is right", "The other side gets a copy of it. The audit trail says who has chosen what. Only queues in which something was found can be named.",
+				func(o *onlineCall) error {
+					queues := o.c.StringSlice("queue")
+					if len(queues) == 0 {
+						return usageError("--queue: say which queues, as TOPIC/ID")
+					}
+					return o.step(broker.MigrateResolve, "queues", strings.Join(queues, ";"), "side", o.c.String("keep"))
+				},
+				&cli.StringSliceFlag{Name: "queue", Usage: "a `QUEUE`, as TOPIC/ID; may be given several times"},
+				&cli.StringFlag{Name: "keep", Usage: "the `SIDE` whose units stay: file or rocks (default: the one that the queue is read from)"}),
+			step("finalize", "give up the side that reads do not belong to", "The side that is kept is compared once more, each unit of each queue: this waits for it, and status shows how far it is. The next start of the broker, after a stop in order, moves the other one to tandemmq/retired in the store's directory, and keeps the other side alone. It is deleted after --grace.",
 				func(o *onlineCall) error {
 					grace := o.c.Duration("grace")
 					if grace < time.Second {
@@ -103,7 +117,7 @@ func checkEvery(c *cli.Context) error {
 func onlineFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "broker", Value: "127.0.0.1:10911", Usage: "`HOST:PORT` of the broker"},
-		&cli.DurationFlag{Name: "timeout", Value: 10 * time.Minute, Usage: "`TIME` to wait for an answer; a cutover compares what came since the verification"},
+		&cli.DurationFlag{Name: "timeout", Value: 10 * time.Minute, Usage: "`TIME` to wait for an answer; a step that takes longer is waited for all the same"},
 		&cli.StringFlag{Name: "access-key", EnvVars: []string{"TANDEMMQ_ACCESS_KEY"}, Usage: "access `KEY` of an admin's account, if the broker has access rules"},
 		&cli.StringFlag{Name: "secret-key-file", EnvVars: []string{"TANDEMMQ_SECRET_KEY_FILE"}, Usage: "`FILE` with its secret key"},
 		&cli.BoolFlag{Name: "tls", Usage: "use TLS; without --tls-trust the broker's certificate is not checked"},
@@ -212,11 +226,51 @@ func (o *onlineCall) step(name string, fields ...string) error {
 	if host, err := os.Hostname(); err == nil {
 		actor += "@" + host
 	}
-	st, err := o.ask(remoting.MigrateOnline, append([]string{"step", name, "actor", actor + " tandemmq " + version()}, fields...)...)
+	actor += " tandemmq " + version()
+	st, err := o.ask(remoting.MigrateOnline, append([]string{"step", name, "actor", actor}, fields...)...)
 	if err != nil {
 		return err
 	}
+	if err := o.await(&st, name, actor); err != nil {
+		return err
+	}
 	return o.show(&st, true)
+}
+
+// await waits for a step that was answered before it was over, and tells how far it is.
+func (o *onlineCall) await(st *online.Status, name, actor string) (err error) {
+	at := slices.IndexFunc(st.Asked, func(a online.Step) bool { return a.Running && a.Name == name && strings.HasPrefix(a.Actor, actor) })
+	if at < 0 {
+		return nil
+	}
+	begun, shown := st.Asked[at].Begun, ""
+	for {
+		if line := onlineLine(st); line != shown && !o.c.Bool("json") {
+			shown = line
+			fmt.Fprintln(o.c.App.ErrWriter, line)
+		}
+		select {
+		case <-o.c.Done():
+			return o.c.Err()
+		case <-time.After(time.Second):
+		}
+		if *st, err = o.ask(remoting.MigrateOnlineStatus); err != nil {
+			return err
+		}
+		at := slices.IndexFunc(st.Asked, func(a online.Step) bool { return a.Name == name && a.Begun.Equal(begun) })
+		if at < 0 {
+			return fmt.Errorf("broker %s: the step %s has ended, and what came of it is not known any more: see the history of `migrate online status`", o.addr, name)
+		}
+		switch a := &st.Asked[at]; {
+		case a.Running:
+		case a.Differs:
+			return &differs{a.Error}
+		case a.Error != "":
+			return fmt.Errorf("broker %s: %s", o.addr, a.Error)
+		default:
+			return nil
+		}
+	}
 }
 
 func (o *onlineCall) status() error {
@@ -260,8 +314,11 @@ func settled(st *online.Status) bool {
 	if !st.Online || st.RestartNeeded {
 		return true
 	}
+	if slices.ContainsFunc(st.Asked, func(a online.Step) bool { return a.Running }) {
+		return false
+	}
 	switch st.Phase {
-	case state.Backfilling, state.CatchingUp, state.Verifying, state.Repairing, state.RollingBack, state.Planned:
+	case state.Backfilling, state.CatchingUp, state.Verifying, state.Repairing, state.RollingBack, state.Planned, state.Finalizing:
 		return st.Waits != ""
 	case state.Diverged:
 		return st.Diverged[cq.KindFile]+st.Diverged[cq.KindRocks] == 0
@@ -376,6 +433,31 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 	if r := st.Shadow; r != nil {
 		add("reads compared", "%s with %s units on both sides, %d differences; %s were too many", thousands(r.Reads), thousands(r.Units), r.Found, thousands(r.Busy))
 	}
+	if f := st.Findings; f != nil {
+		text := fmt.Sprintf("%s queues; %s healed, %s remaining", thousands(f.Found), thousands(f.Healed), thousands(f.Remaining))
+		if f.Kept > 0 {
+			text = fmt.Sprintf("%s queues; %s healed, of %s a side was chosen, %s remaining", thousands(f.Found), thousands(f.Healed), thousands(f.Kept), thousands(f.Remaining))
+		}
+		add("found to differ", "%s", text)
+	}
+	for i := range st.Chosen {
+		c := &st.Chosen[i]
+		add("chosen", "queue %s/%d: the %s side stays, by %s at %s", c.Topic, c.QueueID, c.Side, c.By, c.Time.Format(time.RFC3339))
+	}
+	for i := range st.Asked {
+		a := &st.Asked[i]
+		if !a.Running && (a.Error == "" || i < len(st.Asked)-1) {
+			continue
+		}
+		text := fmt.Sprintf("%s by %s at %s", a.Name, a.Actor, a.Begun.Format(time.RFC3339))
+		if a.Running {
+			text += ": being done"
+		} else {
+			first, _, _ := strings.Cut(a.Error, "\n")
+			text += ": " + strings.TrimSuffix(first, ":")
+		}
+		add("asked for", "%s", text)
+	}
 	for i := range st.Retired {
 		r := &st.Retired[i]
 		switch {
@@ -404,7 +486,7 @@ func printTopics(w io.Writer, st *online.Status) {
 		return
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "  topic\tqueues\tunits\tin %s\tper second\tleft\tverified\tbuilt again\tdiffer\n", st.To)
+	fmt.Fprintf(tw, "  topic\tqueues\tunits\tin %s\tper second\tleft\tverified\tbuilt again\tfound\thealed\tremaining\n", st.To)
 	for i := range st.Topics {
 		t := &st.Topics[i]
 		left, rate, part := "?", "", 100.0
@@ -421,7 +503,7 @@ func printTopics(w io.Writer, st *online.Status) {
 		if t.Canary {
 			name += " (canary)"
 		}
-		fmt.Fprintf(tw, "  %s\t%s\t%s\t%.1f%%\t%s\t%s\t%d of %d\t%d\t%d\n", name, thousands(int64(t.Queues)), thousands(t.Units), math.Floor(part*10)/10, rate, left, t.Verified, t.Queues, t.Diverged, t.Different+t.Differ)
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%.1f%%\t%s\t%s\t%d of %d\t%d\t%d\t%d\t%d\n", name, thousands(int64(t.Queues)), thousands(t.Units), math.Floor(part*10)/10, rate, left, t.Verified, t.Queues, t.Diverged, max(t.Found, int64(t.Differ)), t.Healed, max(t.Remaining, int64(t.Differ)))
 	}
 	_ = tw.Flush() // w's errors come back with its next write
 	if st.MoreTopics > 0 {
@@ -434,6 +516,8 @@ func nextOnline(st *online.Status) string {
 	switch {
 	case !st.Online:
 		return ""
+	case st.Phase == state.Finalizing && !st.RestartNeeded:
+		return "wait: the side that is kept is compared once more, and the other one is moved aside by the start after that"
 	case st.Phase == state.Finalizing:
 		return "stop the broker in order and start it: the side that is not kept is moved aside then"
 	case st.RestartNeeded:
@@ -443,7 +527,7 @@ func nextOnline(st *online.Status) string {
 	case state.Verified:
 		return "tandemmq migrate online cutover, with --topics for some first"
 	case state.Diverged:
-		return "see docs/migration.md; verify compares again, rollback gives up"
+		return "see docs/migration.md; resolve keeps one side of a queue that the log does not decide, verify compares again, rollback gives up"
 	case state.Cutover:
 		return "tandemmq migrate online rollback goes back at any time; finalize gives the old side up"
 	case state.RolledBack:

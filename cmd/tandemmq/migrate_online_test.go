@@ -63,7 +63,7 @@ func TestMigrateOnlineCommands(t *testing.T) {
 	require.Contains(t, out, "Migration: verified\n")
 	require.Contains(t, out, "Next: tandemmq migrate online cutover")
 	require.Contains(t, out, "caught-up       -> verifying")
-	require.Regexp(t, `sample_1 +4 +105 +100.0% +0s +4 of 4 +0 +0\n`, out)
+	require.Regexp(t, `sample_1 +4 +105 +100.0% +0s +4 of 4 +0 +0 +0 +0\n`, out)
 	require.Regexp(t, `rocks side +at the end of the log`, out)
 	out, _ = ask(0, "status", "--topics", "1")
 	require.Contains(t, out, "  and 1 topics more\n")
@@ -259,4 +259,58 @@ func TestMigrateStatusOfABackfill(t *testing.T) {
 	require.Equal(t, migrate.PhaseVerifying, got.Phase)
 	code, _, errs = runApp(t, "migrate", "status", "--store", root, "--watch", "--every", "1ns")
 	require.Equal(t, 2, code, errs)
+}
+
+// A step that is answered before it is over is waited for, and what came of it is told as if it had been the answer.
+func TestMigrateOnlineStepIsWaitedFor(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(a *online.Step)
+		code int
+		want string
+	}{
+		{"done", func(*online.Step) {}, 0, "Migration: finalizing\n"},
+		{"refused", func(a *online.Step) { a.Error = "finalize refused: no" }, 1, "finalize refused: no"},
+		{"differs", func(a *online.Step) { a.Error, a.Differs = "finalize refused: 1 queues differ", true }, 3, "1 queues differ"},
+		{"forgotten", func(a *online.Step) { a.Name = "verify" }, 1, "what came of it is not known any more"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			begun := time.Now().UTC()
+			looks := 0
+			server, err := remoting.NewServer(remoting.HandlerFunc(func(conn *remoting.Conn, req *remoting.Command) {
+				a := online.Step{Name: "finalize", Begun: begun, Running: true}
+				st := online.Status{
+					Phase: state.Cutover, Online: true, From: cq.KindFile, To: cq.KindRocks, Queues: cq.KindCombine, Reads: cq.KindRocks,
+					Verifying: &online.Verifying{Queues: 3, Of: 10, SecondsLeft: -1},
+				}
+				switch {
+				case req.Code == remoting.MigrateOnline:
+					a.Actor = req.Ext.Get("actor") + ", request of 127.0.0.1"
+				case looks == 0:
+					looks++
+				default:
+					a.Running, st.Phase, st.Verifying = false, state.Finalizing, nil
+					c.end(&a)
+				}
+				st.Asked = []online.Step{{Name: "cutover", Begun: begun.Add(-time.Hour)}, a}
+				body, err := json.Marshal(st)
+				if err != nil {
+					conn.RespondError(req, err)
+					return
+				}
+				conn.Respond(req, &remoting.Command{Code: remoting.Success, Body: body})
+			}), remoting.DefaultServerOptions())
+			require.NoError(t, err)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			served := make(chan error, 1)
+			go func() { served <- server.Serve(l) }()
+			code, out, errs := runApp(t, "migrate", "online", "finalize", "--broker", l.Addr().String())
+			require.Equal(t, c.code, code, "%s%s", out, errs)
+			require.Contains(t, out+errs, c.want)
+			require.Contains(t, errs, "cutover: 3 of 10 queues compared")
+			require.NoError(t, server.Close())
+			require.ErrorIs(t, <-served, remoting.ErrServerClosed)
+		})
+	}
 }

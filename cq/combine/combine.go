@@ -184,6 +184,9 @@ func (s *Store) Side(kind cq.Kind) (cq.Store, bool) {
 // Preferred returns the kind that reads are served from where it is ready.
 func (s *Store) Preferred() cq.Kind { return s.preferred.Load().kind }
 
+// PreferredOf returns the kind that a queue is read from where it is ready.
+func (s *Store) PreferredOf(k cq.Key) cq.Kind { return s.prefer(k).kind }
+
 // Authority returns the kind that says which offset comes next.
 func (s *Store) Authority() cq.Kind { return s.authority.Load().kind }
 

@@ -92,6 +92,8 @@ type VerifyOptions struct {
 	// Each is told of each slot whose units were compared and are the same, in ascending order; nil: nobody. The first unit is that of Verdict.Kinds[0]. An error of it ends the comparison and
 	// is returned.
 	Each func(slot int64, units [2]cq.Unit) error
+	// Differs is told of each slot that differs, in ascending order, also of those beyond MaxDifferences; nil: nobody. It has no Where.
+	Differs func(d *Difference)
 }
 
 // VerifyWith is Verify with further options.
@@ -229,6 +231,12 @@ func verifyRange(v *Verdict, queues [2]cq.Queue, o *VerifyOptions) error {
 				continue
 			}
 			v.Missing++
+		}
+		if o.Differs != nil {
+			o.Differs(&d)
+		}
+		if len(v.Differences) == MaxDifferences {
+			continue
 		}
 		d.Where = [2]string{queues[0].Where(slot), queues[1].Where(slot)}
 		v.add(d)

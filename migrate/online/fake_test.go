@@ -25,6 +25,11 @@ type fake struct {
 	keys     []cq.Key
 	max      map[cq.Key]int64
 	differ   map[cq.Key]string
+	at       map[cq.Key]int64  // the slots in which they differ; nil: it is found whatever is compared
+	alone    map[cq.Key]string // what differs from the log, on the side that was checked last
+	checked  cq.Kind
+	kept     []cq.Key
+	keepErr  error
 	mending  bool
 	unclean  bool
 	rolesErr error
@@ -107,6 +112,9 @@ func (f *fake) VerifySides(ctx context.Context, o store.VerifySidesOptions, each
 	defer f.mu.Unlock()
 	f.begins = nil
 	for _, k := range f.keys {
+		if o.Only != nil && !o.Only(k) {
+			continue
+		}
 		for _, s := range f.sides {
 			if s.Filling != nil || s.Failure != nil {
 				return store.ErrRebuilding
@@ -115,18 +123,49 @@ func (f *fake) VerifySides(ctx context.Context, o store.VerifySidesOptions, each
 		v := &store.SideVerdict{Key: k, Bounds: cq.Bounds{Max: f.max[k]}, To: f.max[k]}
 		if o.Begin != nil {
 			v.From, v.CRC = o.Begin(k)
+			v.From = min(v.From, v.To)
 		}
 		f.begins = append(f.begins, v.From)
 		v.Units = v.To - v.From
 		v.CRC += uint32(v.Units)
-		if what := f.differ[k]; what != "" {
-			v.Different, v.Differences, v.Mending = 1, []string{what}, f.mending
+		if what := f.differ[k]; what != "" && (f.at == nil || v.From <= f.at[k]) {
+			v.Different, v.Found, v.Mending = 1, []store.Finding{{Class: "wrong-position", From: 3, To: 4, What: what}}, f.mending
 		}
 		if err := each(v); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+func (f *fake) CheckSide(_ context.Context, kind cq.Kind, o store.VerifySidesOptions, each func(v *store.SideVerdict) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checked = kind
+	for _, k := range f.keys {
+		v := &store.SideVerdict{Key: k, Bounds: cq.Bounds{Max: f.max[k]}, To: f.max[k], Units: f.max[k]}
+		if what := f.alone[k]; what != "" && (o.Kept == nil || o.Kept(k) < f.max[k]) {
+			v.Different, v.Found = 1, []store.Finding{{Class: "wrong-position", Side: kind, From: 3, To: 4, What: what}}
+		}
+		if err := each(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fake) KeepSide(_ context.Context, k cq.Key, kind cq.Kind) (store.KeptSide, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keepErr != nil {
+		return store.KeptSide{}, f.keepErr
+	}
+	if kind == "" {
+		kind = f.roles.Preferred
+	}
+	f.kept = append(f.kept, k)
+	delete(f.differ, k)
+	return store.KeptSide{Key: k, Side: kind, To: f.max[k], Copied: f.max[k]}, nil
 }
 
 func (f *fake) Watermarks() store.Watermarks {

@@ -31,6 +31,9 @@ type Store interface {
 	OpenedUnclean() bool
 	ShadowReads() store.ShadowReads
 	TopicUnits(ctx context.Context) ([]store.TopicUnits, error)
+	// CheckSide is for a side that has no other to be compared with, also in a store with one kind of queues.
+	CheckSide(ctx context.Context, kind cq.Kind, o store.VerifySidesOptions, each func(v *store.SideVerdict) error) error
+	KeepSide(ctx context.Context, k cq.Key, kind cq.Kind) (store.KeptSide, error)
 }
 
 var _ Store = (*store.Store)(nil)
@@ -71,6 +74,8 @@ const (
 	retryAfter = 5 * time.Second
 	// verifyShare is how many parts of the time are waited for each part in which sides are compared.
 	verifyShare = 1
+	// finalizeWithin is for how long the comparison of the side that is kept counts: the other one is moved aside by a start within that time.
+	finalizeWithin = 24 * time.Hour
 	// maxRounds is how often queues are built again, and verified, before that is left to an operator.
 	maxRounds = 3
 )
@@ -99,6 +104,8 @@ type Migration struct {
 	mending   bool                         // queues are built again, or were by now, for what was found last. The same
 	shadow    int64                        // differences found by shadow reads that count no more: the state was told, or everything was compared since. The same
 	judged    int64                        // of these, those that the log has decided. The same
+	covered   *state.Coverage              // of the comparison in which certified was found; nil: that of a verification. The same
+	stuck     bool                         // the side that is kept is not compared again before somebody has asked for something. The same
 
 	topics topicsSeen
 
@@ -112,6 +119,7 @@ type Migration struct {
 		cancel   context.CancelFunc // of it
 		rate     rate
 		compared map[string]compared // topics, by the verification that counts or is under way
+		asked    []*Step             // that somebody has asked for, the last ones
 	}
 }
 
@@ -148,7 +156,7 @@ func Open(s Store, o Options) (*Migration, error) {
 // adopt finds out what of a verification still counts.
 func (m *Migration) adopt() error {
 	st := m.state()
-	if st.Online == nil || st.Phase != state.Verified && st.Phase != state.Cutover && st.Phase != state.RollingBack {
+	if st.Online == nil || st.Phase != state.Verified && st.Phase != state.Cutover && st.Phase != state.RollingBack && st.Phase != state.Finalizing {
 		return nil
 	}
 	why := ""
@@ -171,7 +179,11 @@ func (m *Migration) adopt() error {
 		}
 		return nil
 	}
-	if st.Phase != state.Verified {
+	switch st.Phase {
+	case state.Verified:
+	case state.Finalizing: // the side that is kept is compared again
+		return m.change(func(st *state.State) { st.Online.Verified = nil })
+	default:
 		return nil // what comes next compares everything
 	}
 	return m.advance(state.VerifyStart, m.o.Actor, why, func(st *state.State) { st.Online.Verified, st.Online.CanaryTopics = nil, nil })
@@ -225,6 +237,9 @@ func copyState(st *state.State) *state.State {
 		c.Online = &o
 	}
 	c.Retired = slices.Clone(st.Retired)
+	if c.Online != nil {
+		c.Online.Kept = slices.Clone(c.Online.Kept)
+	}
 	return &c
 }
 
@@ -285,12 +300,21 @@ func (m *Migration) next(ctx context.Context) (more bool, err error) {
 	if done, err := m.removeRetired(&st); done || err != nil {
 		return true, err
 	}
-	if st.Online == nil || st.Phase == state.Absent || st.Phase == state.Finalized || st.Phase == state.RolledBack {
+	if st.Online == nil || st.Phase == state.Absent || st.Phase == state.Finalized {
 		return false, nil
 	}
-	if !m.combined() {
+	if st.Phase == state.RolledBack {
+		if !m.combined() {
+			return false, nil
+		}
+		return m.compareHealed(ctx, &st)
+	}
+	if !m.combined() && (st.Phase != state.Finalizing || m.o.Kind != st.Kept) {
 		m.wait(notCombined(&st, m.o.Kind))
 		return false, nil
+	}
+	if st.Phase == state.Finalizing {
+		return m.compareKept(ctx, &st)
 	}
 	if err := m.giveRoles(&st); err != nil {
 		return false, err
@@ -313,7 +337,9 @@ func (m *Migration) next(ctx context.Context) (more bool, err error) {
 	case state.Repairing:
 		return m.watchRepair(&st)
 	case state.RollingBack:
-		return true, m.rollBack(ctx, m.o.Actor)
+		return true, m.rollBack(ctx, m.o.Actor, RollbackOptions{})
+	case state.Cutover:
+		return m.compareHealed(ctx, &st)
 	}
 	return false, nil
 }
@@ -321,7 +347,7 @@ func (m *Migration) next(ctx context.Context) (more bool, err error) {
 func notCombined(st *state.State, kind cq.Kind) string {
 	switch st.Phase {
 	case state.Finalizing:
-		return "it is finished by the next start after a stop in order"
+		return fmt.Sprintf("the store was opened with its %s queues alone, and the %s queues are kept", kind, st.Kept)
 	case state.Planned:
 		return "the broker has to be restarted: it then writes files and RocksDB both"
 	}

@@ -23,28 +23,30 @@ func TestTheWholeWay(t *testing.T) {
 	f.set(func() { f.max[keyA] = 12 })
 	requireRefused(t, m.Cutover(t.Context(), "me", []string{"a", "c"}), "topic c has no queues here")
 	require.NoError(t, m.Cutover(t.Context(), "me", []string{"a"}))
-	require.Equal(t, []int64{10, 5}, f.begins, "what was compared is not compared again")
+	require.Equal(t, []int64{0, 5}, f.begins, "what moves is compared once more, and of the rest what came since")
 	require.Equal(t, store.SideRoles{Preferred: cq.KindFile, Authority: cq.KindFile, Topics: []string{"a"}}, f.roles)
 	require.NoError(t, m.Cutover(t.Context(), "me", []string{"b"}))
 	require.Equal(t, []string{"a", "b"}, f.roles.Topics)
 	require.NoError(t, m.Cutover(t.Context(), "me", nil))
+	require.Equal(t, []int64{0, 0}, f.begins)
 	require.Equal(t, store.SideRoles{Preferred: cq.KindRocks, Authority: cq.KindRocks}, f.roles)
 	require.NoError(t, m.Cutover(t.Context(), "me", nil), "it was done")
 	require.EqualValues(t, 17, m.Status().Verified.Units)
 
-	require.NoError(t, m.Rollback(t.Context(), "me"))
+	require.NoError(t, m.Rollback(t.Context(), "me", RollbackOptions{}))
+	require.Equal(t, []int64{12, 5}, f.begins, "what was compared is not compared again")
 	require.Equal(t, store.SideRoles{Preferred: cq.KindFile, Authority: cq.KindFile}, f.roles)
-	require.NoError(t, m.Rollback(t.Context(), "me"), "it was done")
+	require.NoError(t, m.Rollback(t.Context(), "me", RollbackOptions{}), "it was done")
 	requireRefused(t, m.Cutover(t.Context(), "me", nil), "rolled-back, not verified")
 	require.NoError(t, m.Verify(t.Context(), "me"))
 	awaitPhase(t, m, state.Verified)
 	require.NoError(t, m.Cutover(t.Context(), "me", nil))
 	require.NoError(t, m.Finalize(t.Context(), "me", time.Hour))
 	require.True(t, m.Status().RestartNeeded)
-	require.NoError(t, m.Rollback(t.Context(), "me"), "until the restart there is a way back")
+	require.NoError(t, m.Rollback(t.Context(), "me", RollbackOptions{}), "until the restart there is a way back")
 	require.NoError(t, m.Finalize(t.Context(), "me", time.Hour))
 	require.Equal(t, cq.KindFile, reload(t, root).Kept, "after a rollback it is the target that goes")
-	requireRefused(t, m.Rollback(t.Context(), "me"), "the file side is kept")
+	requireRefused(t, m.Rollback(t.Context(), "me", RollbackOptions{}), "the file side is kept")
 
 	var events []state.Event
 	for _, h := range reload(t, root).History {
@@ -89,7 +91,7 @@ func TestINV4CutoverIsRefused(t *testing.T) {
 		var differs *DiffersError
 		require.ErrorAs(t, err, &differs)
 		require.Equal(t, 3, differs.ExitCode())
-		require.ErrorContains(t, err, "queue a/0: unit at slot 11")
+		require.ErrorContains(t, err, "queue a/0: slot 3: wrong-position: unit at slot 11")
 		require.Equal(t, before, f.roles, "canary topics go back as well")
 		require.Equal(t, state.Diverged, m.Status().Phase)
 		requireRefused(t, m.Cutover(t.Context(), "me", nil), "diverged, not verified")
@@ -112,7 +114,7 @@ func TestINV4CutoverIsRefused(t *testing.T) {
 		m := openFake(t, newFake(), t.TempDir(), nil)
 		requireRefused(t, m.Cutover(t.Context(), "me", nil), "no migration has been begun")
 		requireRefused(t, m.Verify(t.Context(), "me"), "no migration has been begun")
-		requireRefused(t, m.Rollback(t.Context(), "me"), "no migration has been begun")
+		requireRefused(t, m.Rollback(t.Context(), "me", RollbackOptions{}), "no migration has been begun")
 		requireRefused(t, m.Finalize(t.Context(), "me", 0), "no migration has been begun")
 	})
 }
@@ -125,7 +127,7 @@ func TestDivergedAndRepaired(t *testing.T) {
 	m := openFake(t, f, root, nil)
 	require.NoError(t, m.Begin(t.Context(), "me", BeginOptions{To: cq.KindRocks}))
 	awaitPhase(t, m, state.Diverged)
-	require.Equal(t, []string{"queue b/1: unit at slot 3"}, m.Status().Differences)
+	require.Equal(t, []string{"queue b/1: slot 3: wrong-position: unit at slot 3"}, m.Status().Differences)
 	f.side(cq.KindRocks, store.SideState{Diverged: 1})
 	awaitPhase(t, m, state.Repairing)
 	f.set(func() { delete(f.differ, keyB) })
@@ -141,7 +143,7 @@ func TestDivergedAndRepaired(t *testing.T) {
 	awaitPhase(t, m, state.Diverged)
 	time.Sleep(20 * time.Millisecond)
 	require.Equal(t, state.Diverged, m.Status().Phase, "nothing is built again: it stays")
-	require.NoError(t, m.Rollback(t.Context(), "me"), "it is given up")
+	require.NoError(t, m.Rollback(t.Context(), "me", RollbackOptions{}), "it is given up")
 	require.Equal(t, state.RolledBack, m.Status().Phase)
 }
 
@@ -215,8 +217,8 @@ func TestShadowReads(t *testing.T) {
 		f.set(func() { f.differ[keyA] = "unit at slot 3" })
 		var differs *DiffersError
 		require.ErrorAs(t, m.Finalize(t.Context(), "me", 0), &differs)
-		require.ErrorAs(t, m.Rollback(t.Context(), "me"), &differs)
-		require.Equal(t, []int64{0, 0}, f.begins, "everything is compared")
+		require.ErrorAs(t, m.Rollback(t.Context(), "me", RollbackOptions{}), &differs)
+		require.Equal(t, []int64{0, 5}, f.begins, "what differs counts no more")
 		f.set(func() { delete(f.differ, keyA) })
 		require.NoError(t, m.Finalize(t.Context(), "me", 0))
 		require.Equal(t, []int64{0, 0}, f.begins)
@@ -294,6 +296,7 @@ func TestWhatAStopVoids(t *testing.T) {
 			if c.phase == state.Verified {
 				require.Eventually(t, func() bool { return len(m.Status().CanaryTopics) == 1 && m.o.Kind == cq.KindCombine && hasTopics(f) }, 10*time.Second, time.Millisecond)
 				require.NoError(t, m.Cutover(t.Context(), "me", nil))
+				require.NoError(t, m.Rollback(t.Context(), "me", RollbackOptions{}))
 				require.Equal(t, []int64{10, 5}, f.begins)
 				return
 			}
@@ -326,10 +329,10 @@ func TestCutoverSurvivesAKill(t *testing.T) {
 	awaitPhase(t, m, state.Cutover)
 	require.Equal(t, cq.KindRocks, m.Status().Reads)
 	f.side(cq.KindFile, store.SideState{Filling: &store.Rebuilding{To: 5}})
-	requireRefused(t, m.Rollback(t.Context(), "me"), "the file side is being filled")
+	requireRefused(t, m.Rollback(t.Context(), "me", RollbackOptions{}), "the file side is being filled")
 	require.Equal(t, state.Cutover, m.Status().Phase)
 	f.side(cq.KindFile, store.SideState{})
-	require.NoError(t, m.Rollback(t.Context(), "me"))
+	require.NoError(t, m.Rollback(t.Context(), "me", RollbackOptions{}))
 	require.Equal(t, []int64{0, 0}, f.begins)
 }
 
@@ -338,7 +341,7 @@ func TestRollbackFromASideThatFailed(t *testing.T) {
 	f, m, _ := verified(t)
 	require.NoError(t, m.Cutover(t.Context(), "me", nil))
 	f.side(cq.KindRocks, store.SideState{Failure: errDisk})
-	require.NoError(t, m.Rollback(t.Context(), "me"))
+	require.NoError(t, m.Rollback(t.Context(), "me", RollbackOptions{}))
 	require.Equal(t, cq.KindFile, f.roles.Preferred)
 	require.NoError(t, m.Finalize(t.Context(), "me", 0), "the side that is kept is whole")
 }
@@ -350,7 +353,7 @@ func TestRollbackEndsAVerification(t *testing.T) {
 	m := openFake(t, f, t.TempDir(), nil)
 	require.NoError(t, m.Begin(t.Context(), "me", BeginOptions{}))
 	require.Eventually(t, func() bool { return m.Status().Verifying != nil }, 10*time.Second, time.Millisecond)
-	require.NoError(t, m.Rollback(t.Context(), "me"))
+	require.NoError(t, m.Rollback(t.Context(), "me", RollbackOptions{}))
 	require.Equal(t, state.RolledBack, m.Status().Phase)
 }
 

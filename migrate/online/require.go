@@ -17,7 +17,7 @@ import (
 // retiredDir is where sides are moved to, in the state directory.
 const retiredDir = "retired"
 
-// Finish does what Finalize has announced, before the store at root is opened: it moves the side aside that is not kept. It is due after a stop in order alone: after any other the side that is kept may still need
+// Finish does what Finalize has announced, before the store at root is opened: it moves the side aside that is not kept. It is due after a stop in order alone, within a day of the comparison of the side that is kept: after any other the side that is kept may still need
 // what the other has, and the store is opened with both once more. It takes the store's lock for that. A store without a migration, and one that is not there, have nothing to finish.
 func Finish(root, actor string, logger *slog.Logger) (err error) {
 	l := store.NewLayout(root)
@@ -35,6 +35,12 @@ func Finish(root, actor string, logger *slog.Logger) (err error) {
 	} else if unclean {
 		if logger != nil {
 			logger.Warn("the migration is not finished yet: the store was not closed in order, and is opened with both sides once more", slog.String("store", root))
+		}
+		return nil
+	}
+	if !finalizeDue(st, time.Now()) {
+		if logger != nil {
+			logger.Warn("the migration is not finished yet: the side that is kept was compared too long ago, and is compared once more with the store open", slog.String("store", root))
 		}
 		return nil
 	}

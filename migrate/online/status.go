@@ -1,6 +1,7 @@
 package online
 
 import (
+	"errors"
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -41,11 +42,49 @@ type Status struct {
 	Topics     []Topic `json:"topics,omitempty"`
 	MoreTopics int     `json:"moreTopics,omitempty"`
 
+	// Findings count queues that were found to differ; nil: none was. Chosen are those of which somebody has chosen a side.
+	Findings *Findings         `json:"findings,omitempty"`
+	Chosen   []state.KeptQueue `json:"chosen,omitempty"`
+	// Asked are the last steps that somebody has asked for since the broker was started, the newest at the end.
+	Asked []Step `json:"asked,omitempty"`
+
 	Verified    *state.Coverage      `json:"verified,omitempty"`
 	Differences []string             `json:"differences,omitempty"`
 	Kept        cq.Kind              `json:"kept,omitempty"`
 	Retired     []state.Retired      `json:"retired,omitempty"`
 	History     []state.HistoryEntry `json:"history"`
+}
+
+// Step is a step that somebody has asked for.
+type Step struct {
+	Name  string    `json:"name"`
+	Actor string    `json:"actor"`
+	Begun time.Time `json:"begun"`
+	// Running tells that it is not over. Error is why it was not done then, and Differs that something was found to differ.
+	Running bool   `json:"running,omitempty"`
+	Error   string `json:"error,omitempty"`
+	Differs bool   `json:"differs,omitempty"`
+}
+
+// maxAsked is how many steps are told of.
+const maxAsked = 8
+
+// asks notes a step that somebody has asked for. What is returned is called with its error.
+func (m *Migration) asks(name, actor string) (done func(err *error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &Step{Name: name, Actor: actor, Begun: m.now(), Running: true}
+	m.mu.asked = append(m.mu.asked, s)
+	m.mu.asked = m.mu.asked[max(len(m.mu.asked)-maxAsked, 0):]
+	return func(err *error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.Running = false
+		if *err != nil {
+			var differs *DiffersError
+			s.Error, s.Differs = (*err).Error(), errors.As(*err, &differs)
+		}
+	}
 }
 
 // Progress of a side that is filled, in physical offsets of the log.
@@ -115,10 +154,14 @@ func (m *Migration) Status() Status {
 		Phase: st.Phase, From: st.From, To: st.To, Online: st.Online != nil, Queues: m.o.Kind, Reads: m.o.Kind, Authority: m.o.Kind,
 		Waits: m.mu.why, Verifying: m.verifyingLocked(), Kept: st.Kept, Retired: st.Retired, History: st.History,
 	}
+	for _, one := range m.mu.asked {
+		s.Asked = append(s.Asked, *one)
+	}
 	m.mu.Unlock()
 	if st.Online != nil {
+		s.Findings, s.Chosen = findings(st), st.Online.Kept
 		s.CanaryTopics, s.Verified, s.Differences = st.Online.CanaryTopics, st.Online.Verified, st.Online.Differences
-		s.RestartNeeded = !m.combined() && underWay(st.Phase) || st.Phase == state.Finalizing
+		s.RestartNeeded = !m.combined() && underWay(st.Phase) || st.Phase == state.Finalizing && finalizeDue(st, m.now())
 	}
 	if !m.combined() {
 		return s

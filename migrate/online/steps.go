@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/migrate/state"
+	"github.com/tandemq/tandemmq/store"
 )
 
 // refused is a *migrate.RefusedError.
@@ -145,7 +147,8 @@ func (m *Migration) obstacles(from cq.Kind, o *BeginOptions) (reasons []string) 
 // Verify has everything be verified again, from the first unit on. Canary topics are read from the source again. After a rollback, while both sides are still written, it leads on to another cutover.
 //
 // Errors: *migrate.RefusedError; those of the state's file.
-func (m *Migration) Verify(_ context.Context, actor string) error {
+func (m *Migration) Verify(_ context.Context, actor string) (err error) {
+	defer m.asks("verify", actor)(&err)
 	m.lockNow()
 	defer m.step.Unlock()
 	st := m.state()
@@ -158,7 +161,7 @@ func (m *Migration) Verify(_ context.Context, actor string) error {
 		return refused("verify", notCombined(&st, m.o.Kind))
 	}
 	m.rounds, m.retry = 0, time.Time{}
-	err := m.advance(state.VerifyStart, actor, "", func(st *state.State) { st.Online.Verified, st.Online.CanaryTopics = nil, nil })
+	err = m.advance(state.VerifyStart, actor, "", func(st *state.State) { st.Online.Verified, st.Online.CanaryTopics = nil, nil })
 	if err != nil {
 		return m.refuse("verify", err)
 	}
@@ -209,11 +212,12 @@ func (m *Migration) comparing(step string) error {
 	return refused(step, fmt.Sprintf("the migration is %s: %d of %d queues are compared", m.mu.st.Phase, m.mu.done, m.mu.of))
 }
 
-// Cutover moves reads, and the say about the next offset, to the target; of topics alone it moves the reads, in addition to those that were moved before. First it compares what came since the
-// verification. It is refused unless the migration is verified, both sides are whole, and that comparison finds nothing.
+// Cutover moves reads, and the say about the next offset, to the target; of topics alone it moves the reads, in addition to those that were moved before. First it compares the queues of these topics, or all, once
+// more from the first unit on, at the pace of a verification, and of the others what came since. It is refused unless the migration is verified, both sides are whole, and that comparison finds nothing.
 //
 // Errors: *migrate.RefusedError, *DiffersError, which leave reads where they are; those of the store.
-func (m *Migration) Cutover(ctx context.Context, actor string, topics []string) error {
+func (m *Migration) Cutover(ctx context.Context, actor string, topics []string) (err error) {
+	defer m.asks("cutover", actor)(&err)
 	if err := m.comparing("cutover"); err != nil {
 		return err
 	}
@@ -236,13 +240,16 @@ func (m *Migration) Cutover(ctx context.Context, actor string, topics []string) 
 	if err := m.whole("cutover", st.From, st.To); err != nil {
 		return err
 	}
-	if err := m.compareRest(ctx, "cutover"); err != nil {
+	if _, err := m.compareAgain(ctx, "cutover", scope{since: m.certified, all: len(topics) == 0, topics: topics, share: verifyShare}); err != nil {
+		return err
+	}
+	if err := m.whole("cutover", st.From, st.To); err != nil { // it may have taken long
 		return err
 	}
 	if len(topics) > 0 {
 		return m.moveCanaries(actor, slices.Concat(st.Online.CanaryTopics, topics))
 	}
-	note := fmt.Sprintf("%d queues, compared up to %d", len(m.certified), m.state().Online.Verified.LogEnd)
+	note := fmt.Sprintf("%d queues, compared from their first units up to %d", len(m.certified), m.state().Online.Verified.LogEnd)
 	if err := m.advance(state.CutOver, actor, note, func(st *state.State) { st.Online.CanaryTopics = nil }); err != nil {
 		return err
 	}
@@ -293,7 +300,7 @@ func (m *Migration) whole(step string, kinds ...cq.Kind) error {
 			reasons = append(reasons, fmt.Sprintf("%d queues are being built again on the %s side", s.Diverged, kind))
 		}
 		if s.Given > 0 {
-			reasons = append(reasons, fmt.Sprintf("%d queues of the %s side differ, or it cannot have them", s.Given, kind))
+			reasons = append(reasons, fmt.Sprintf("%d queues of the %s side differ, or it cannot have them: of a queue that differs, `tandemmq migrate online resolve --queue` keeps the side that is read", s.Given, kind))
 		}
 		if s.Failure != nil {
 			reasons = append(reasons, fmt.Sprintf("the %s side was given up: %v", kind, s.Failure))
@@ -305,31 +312,100 @@ func (m *Migration) whole(step string, kinds ...cq.Kind) error {
 	return nil
 }
 
-// compareRest compares what came since the last verification; everything, where none counts.
-func (m *Migration) compareRest(ctx context.Context, step string) error {
-	c, err := m.compare(ctx, step, m.certified, 0)
+// compareAgain compares what s says, and takes what was found for the certificate. What differs voids it.
+func (m *Migration) compareAgain(ctx context.Context, step string, s scope) (*comparison, error) {
+	c, err := m.compare(ctx, step, s)
 	var differs *DiffersError
 	if errors.As(err, &differs) {
-		if m.state().Phase == state.Verified {
-			m.mending = differs.Mending
-			err = errors.Join(err, m.advance(state.VerifyDiffers, m.o.Actor, "found by "+step, func(st *state.State) {
-				st.Online.Verified, st.Online.CanaryTopics, st.Online.Differences = nil, nil, differs.Differences
-			}), m.giveRolesNow())
-		}
-		return err
+		return nil, errors.Join(err, m.noteDifferences(c, differs))
 	}
-	if err == nil {
+	if err == nil && s.counts() && s.alone == "" {
 		err = c.keep()
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", step, err)
+	if errors.Is(err, context.Canceled) {
+		return nil, refused(step, "it was given up, as another step was asked for, or the store is being closed")
 	}
-	return m.change(func(st *state.State) {
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", step, err)
+	}
+	return c, m.change(func(st *state.State) {
+		st.Online.Findings = c.findings
+		if !s.counts() {
+			return
+		}
 		if v := st.Online.Verified; v != nil {
-			c.coverage.Units += v.Units
 			c.coverage.Records += v.Records
 		}
 		st.Online.Verified, st.Online.Differences = &c.coverage, nil
+	})
+}
+
+// noteDifferences voids what was verified. Before the cutover that is the phase too.
+func (m *Migration) noteDifferences(c *comparison, differs *DiffersError) error {
+	m.mending = differs.Mending
+	void := func(st *state.State) {
+		st.Online.Verified, st.Online.CanaryTopics, st.Online.Differences, st.Online.Findings = nil, nil, differs.Differences, c.findings
+	}
+	if m.state().Phase == state.Verified {
+		return errors.Join(m.advance(state.VerifyDiffers, m.o.Actor, "found by "+differs.Step, void), m.giveRolesNow())
+	}
+	if c.counts() && c.alone == "" {
+		m.certified, m.covered = maps.Clone(c.found), &c.coverage // of what differs nothing counts
+	}
+	note := fmt.Sprintf("%s: %d queues, %s", differs.Step, differs.Queues, differs.Differences[0])
+	return m.change(func(st *state.State) {
+		void(st)
+		st.Note(state.StepDiffers, m.o.Actor, note, m.now())
+	})
+}
+
+// busy tells whether a side is not there as a whole, whatever single queues lack.
+func busy(s store.SideState) bool { return s.Comparing || s.Filling != nil || s.Failure != nil }
+
+// compareHealed compares queues that differed after the cutover, when they were built again.
+func (m *Migration) compareHealed(ctx context.Context, st *state.State) (more bool, err error) {
+	if !m.mending {
+		return false, nil
+	}
+	sides, err := m.s.SideStates()
+	if err != nil || sides[st.From].Diverged+sides[st.To].Diverged > 0 || busy(sides[st.From]) || busy(sides[st.To]) {
+		return false, err
+	}
+	m.mending = false // once: what it finds waits for somebody
+	only := openQueues(st)
+	if len(only) == 0 {
+		return false, nil
+	}
+	c, err := m.compare(ctx, "verify", scope{only: only, share: verifyShare})
+	var differs *DiffersError
+	if errors.As(err, &differs) {
+		m.mending = differs.Mending && m.rounds < maxRounds
+		m.rounds++
+		return true, m.change(func(st *state.State) { st.Online.Differences, st.Online.Findings = differs.Differences, c.findings })
+	}
+	if err != nil {
+		m.mending = true // it is tried again
+		return false, err
+	}
+	m.rounds = 0
+	for k, one := range c.found {
+		if m.certified != nil {
+			m.certified[k] = one
+		}
+	}
+	return true, m.change(func(st *state.State) {
+		st.Online.Findings = c.findings
+		if c.findings.Remaining() == 0 {
+			st.Online.Differences = nil
+			if v := m.covered; v != nil && m.certified != nil {
+				all := *v
+				all.Queues += c.coverage.Queues
+				all.Units += c.coverage.Units
+				all.Records += c.coverage.Records
+				st.Online.Verified = &all
+			}
+		}
+		st.Note(state.Healed, m.o.Actor, fmt.Sprintf("%d queues were built again from the log, and are the same", len(c.same)), m.now())
 	})
 }
 
@@ -350,14 +426,22 @@ func (m *Migration) moveCanaries(actor string, topics []string) error {
 	return nil
 }
 
-// Rollback moves reads back to the source, which must have whatever the target has: what came since the last comparison is compared first, unless the target has failed. Before the cutover it gives the
+// RollbackOptions of Rollback.
+type RollbackOptions struct {
+	// Quick compares the ends of the queues alone, also where nothing counts that was compared before.
+	Quick bool
+}
+
+// Rollback moves reads back to the source, which must have whatever the target has: the ends of the queues and what came since the last comparison are compared first, unless the target has failed. What was
+// compared before is not read again, and the audit trail says how much that is. Where no comparison counts, all is compared, unless o says otherwise. Before the cutover it gives the
 // migration up; canary topics are read from the source again. Both sides are still written, so that Verify leads on to another cutover; Finalize ends that.
 //
 // Errors: *migrate.RefusedError, *DiffersError, which leave reads where they are; those of the store.
-func (m *Migration) Rollback(ctx context.Context, actor string) error {
+func (m *Migration) Rollback(ctx context.Context, actor string, o RollbackOptions) (err error) {
+	defer m.asks("rollback", actor)(&err)
 	m.lockNow()
 	defer m.step.Unlock()
-	m.retry = time.Time{}
+	m.retry, m.stuck = time.Time{}, false
 	st := m.state()
 	switch {
 	case st.Online == nil:
@@ -378,37 +462,48 @@ func (m *Migration) Rollback(ctx context.Context, actor string) error {
 		return refused("rollback", notCombined(&st, m.o.Kind))
 	}
 	if st.Phase != state.RollingBack {
-		if err := m.readyToRollBack(ctx, &st); err != nil { // before anything is noted
+		note, err := m.readyToRollBack(ctx, &st, o) // before anything is noted
+		if err != nil {
 			return err
 		}
-		if err := m.advance(state.RollbackStart, actor, "", func(st *state.State) { st.Kept = "" }); err != nil {
+		if err := m.advance(state.RollbackStart, actor, note, func(st *state.State) { st.Kept = "" }); err != nil {
 			return m.refuse("rollback", err)
 		}
 		return m.giveBack(actor)
 	}
-	return m.rollBack(ctx, actor)
+	return m.rollBack(ctx, actor, o)
 }
 
-// readyToRollBack tells why reads cannot go back to the source.
-func (m *Migration) readyToRollBack(ctx context.Context, st *state.State) error {
+// readyToRollBack tells why reads cannot go back to the source. note says what was compared for it.
+func (m *Migration) readyToRollBack(ctx context.Context, st *state.State, o RollbackOptions) (note string, err error) {
 	if err := m.whole("rollback", st.From); err != nil {
-		return err
+		return "", err
 	}
 	sides, err := m.s.SideStates()
 	if err != nil {
-		return err
+		return "", err
 	}
 	if target := sides[st.To]; !target.Whole() {
 		m.o.Logger.Warn("the sides are not compared before the rollback: the one that is left lacks something", slog.String("kind", string(st.To)), slog.Any("err", target.Failure))
-		return nil
+		return fmt.Sprintf("nothing was compared: the %s side lacks something", st.To), nil
 	}
-	return m.compareRest(ctx, "rollback")
+	before := st.Online.Verified
+	c, err := m.compareAgain(ctx, "rollback", scope{since: m.certified, ends: o.Quick})
+	switch {
+	case err != nil:
+		return "", err
+	case c.unread == 0:
+		return "all units were compared", nil
+	case before == nil || o.Quick:
+		return fmt.Sprintf("the ends of the queues were compared, and %d units were not: `verify` compares them", c.unread), nil
+	}
+	return fmt.Sprintf("the ends and what came last were compared; %d units that were the same by %s were not read again: `verify` compares them", c.unread, before.Time.Format(time.RFC3339)), nil
 }
 
 // rollBack goes on with a rollback that was begun.
-func (m *Migration) rollBack(ctx context.Context, actor string) error {
+func (m *Migration) rollBack(ctx context.Context, actor string, o RollbackOptions) error {
 	st := m.state()
-	if err := m.readyToRollBack(ctx, &st); err != nil {
+	if _, err := m.readyToRollBack(ctx, &st, o); err != nil {
 		return err
 	}
 	return m.giveBack(actor)
@@ -425,16 +520,19 @@ func (m *Migration) giveBack(actor string) error {
 	return m.advance(state.RollbackEnd, actor, "", func(st *state.State) { st.Online.Verified, st.Online.CanaryTopics = nil, nil })
 }
 
-// Finalize gives up the side that reads do not belong to: the source after a cutover, the target after a rollback. It is moved aside by Finish when the store is next opened after a stop in order, and
-// deleted when grace is over (0: DefaultGrace). Until then it can be rolled back.
+// Finalize gives up the side that reads do not belong to: the source after a cutover, the target after a rollback. First the side that is kept is compared once more, each unit of each queue: with the other side or,
+// where that is not whole, with the log; at the pace of a verification. The other side is moved aside by Finish when the store is next opened after a stop in order, within a day: later the side that is kept is compared
+// again before. It is deleted when grace is over (0: DefaultGrace). Until then it can be rolled back.
 //
-// Errors: *migrate.RefusedError; those of the state's file.
-func (m *Migration) Finalize(ctx context.Context, actor string, grace time.Duration) error {
+// Errors: *migrate.RefusedError, *DiffersError, which leave everything as it is; those of the store and of the state's file.
+func (m *Migration) Finalize(ctx context.Context, actor string, grace time.Duration) (err error) {
+	defer m.asks("finalize", actor)(&err)
 	if err := m.comparing("finalize"); err != nil {
 		return err
 	}
 	m.step.Lock()
 	defer m.step.Unlock()
+	m.stuck = false
 	st := m.state()
 	if st.Online == nil {
 		return refused("finalize", nothing(&st))
@@ -451,39 +549,91 @@ func (m *Migration) Finalize(ctx context.Context, actor string, grace time.Durat
 	default:
 		return refused("finalize", fmt.Sprintf("the migration is %s: only after a cutover, or a rollback, is there a side to give up", st.Phase))
 	}
-	if m.combined() {
-		if err := m.whole("finalize", kept); err != nil {
-			return err
-		}
-		if err := m.lights(kept); err != nil {
-			return err
-		}
-		if err := m.stillDiffers(ctx, &st); err != nil {
-			return err
-		}
-	} else if m.o.Kind != kept {
-		return refused("finalize", notCombined(&st, m.o.Kind))
+	how, err := m.compareWhole(ctx, kept)
+	if err != nil {
+		return err
 	}
 	if grace <= 0 {
 		grace = DefaultGrace
 	}
-	note := fmt.Sprintf("the %s queues are kept; the others are moved aside by the next start, and deleted %v later", kept, grace)
+	note := fmt.Sprintf("%s; the %s queues are kept, the others are moved aside by the next start, and deleted %v later", how, kept, grace)
 	return m.refuse("finalize", m.advance(state.FinalizeStart, actor, note, func(st *state.State) {
 		st.Kept, st.Online.GraceSeconds = kept, int64(grace.Seconds())
 	}))
 }
 
-// stillDiffers compares everything where a difference was found after the cutover, unless the side that is given up lacks something anyway.
-func (m *Migration) stillDiffers(ctx context.Context, st *state.State) error {
-	if st.Phase != state.Cutover || len(st.Online.Differences) == 0 && m.s.ShadowReads().Found <= m.shadow {
-		return nil
+// compareWhole compares the side that is to be kept, from its first units on, and says how.
+func (m *Migration) compareWhole(ctx context.Context, kept cq.Kind) (how string, err error) {
+	s := scope{all: true, share: verifyShare}
+	with := "the log"
+	if !m.combined() {
+		if st := m.state(); m.o.Kind != kept {
+			return "", refused("finalize", notCombined(&st, m.o.Kind))
+		}
+		s.alone = kept
+	} else {
+		if err := m.whole("finalize", kept); err != nil {
+			return "", err
+		}
+		if err := m.lights(kept); err != nil {
+			return "", err
+		}
+		sides, err := m.s.SideStates()
+		if err != nil {
+			return "", err
+		}
+		if other := sides[otherKind(kept)]; other.Whole() {
+			with = fmt.Sprintf("the %s queues", other.Kind)
+		} else {
+			s.alone = kept
+		}
 	}
-	sides, err := m.s.SideStates()
-	if source := sides[st.From]; err != nil || !source.Whole() {
-		return err
+	c, err := m.compareAgain(ctx, "finalize", s)
+	if err != nil {
+		return "", err
 	}
-	m.certified = nil
-	return m.compareRest(ctx, "finalize")
+	if m.combined() {
+		if err := m.whole("finalize", kept); err != nil { // it may have taken long
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d units of %d queues were compared with %s", c.coverage.Units, c.coverage.Queues, with), nil
+}
+
+// compareKept compares the side that is kept where that was done long ago, or does not count any more: nothing is moved aside before.
+func (m *Migration) compareKept(ctx context.Context, st *state.State) (more bool, err error) {
+	if finalizeDue(st, m.now()) || m.stuck {
+		return false, nil
+	}
+	if m.combined() {
+		if err := m.giveRoles(st); err != nil {
+			return false, err
+		}
+		sides, err := m.s.SideStates()
+		if kept := sides[st.Kept]; err != nil || busy(kept) && kept.Failure == nil || kept.Diverged > 0 {
+			m.wait("the side that is kept is compared once more, when it has whatever it lacks")
+			return false, err
+		}
+	}
+	_, err = m.compareWhole(ctx, st.Kept)
+	var differs *DiffersError
+	if errors.As(err, &differs) {
+		m.stuck = !differs.Mending || m.rounds >= maxRounds
+		m.rounds++
+		m.wait(err.Error())
+		return false, nil
+	}
+	if err == nil {
+		m.rounds = 0
+		m.wait("")
+	}
+	return false, err
+}
+
+// finalizeDue tells whether what was announced may be done: the side that is kept was compared a short time ago.
+func finalizeDue(st *state.State, now time.Time) bool {
+	v := st.Online.Verified
+	return v != nil && now.Sub(v.Time) < finalizeWithin
 }
 
 // lights refuses to give RocksDB up while it has light queues for itself.

@@ -27,6 +27,11 @@ type Topic struct {
 	Diverged int  `json:"diverged,omitempty"`
 	Differ   int  `json:"differ,omitempty"`
 	Canary   bool `json:"canary,omitempty"`
+	// Found queues were found to differ since the migration was begun: Healed of them were built again and are the same, of Kept ones somebody has chosen a side, Remaining ones differ.
+	Found     int64 `json:"found,omitempty"`
+	Healed    int64 `json:"healed,omitempty"`
+	Kept      int64 `json:"kept,omitempty"`
+	Remaining int64 `json:"remaining,omitempty"`
 }
 
 // lacking is what the target has still to get. It may be ahead for a moment.
@@ -82,6 +87,10 @@ func (m *Migration) Topics(ctx context.Context, limit int) (list []Topic, more i
 			one.SecondsLeft = lacking / one.UnitsPerSecond
 		}
 		if st.Online != nil {
+			if all := st.Online.Findings; all != nil {
+				f := all.Topics[u.Topic]
+				one.Found, one.Healed, one.Kept, one.Remaining = f.Found, f.Healed, f.Kept, f.Found-f.Healed-f.Kept
+			}
 			_, one.Canary = slices.BinarySearch(st.Online.CanaryTopics, u.Topic)
 		}
 		list = append(list, one)

@@ -45,7 +45,7 @@ func TestTopics(t *testing.T) {
 	}, list)
 
 	f.differ[keyB] = "unit at slot 3"
-	_, err = m.compare(t.Context(), "verify", nil, 0)
+	_, err = m.compare(t.Context(), "verify", scope{})
 	require.Error(t, err)
 	m.mu.st.Online.CanaryTopics = []string{"b"}
 	list, _, err = m.Topics(t.Context(), 0)

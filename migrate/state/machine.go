@@ -57,6 +57,9 @@ const (
 	FinalizeEnd    Event = "finalize-end"    // it was moved aside
 	RetiredRemoved Event = "retired-removed" // what was moved aside was deleted; a note, which Next does not know
 	ShadowDiffers  Event = "shadow-differs"  // after the cutover, a read was compared and found different; likewise a note
+	StepDiffers    Event = "step-differs"    // after the cutover, a step has compared queues and found differences; likewise a note
+	Healed         Event = "healed"          // queues that differed after the cutover were built again and are the same; likewise a note
+	QueueKept      Event = "queue-kept"      // somebody has chosen which side of a queue stays; likewise a note
 )
 
 // transitions is the whole machine: for each event, from which phases it may come and where it leads. An event that

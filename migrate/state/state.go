@@ -67,6 +67,10 @@ type Online struct {
 	Verified *Coverage `json:"verified,omitempty"`
 	// Differences are the first ones that the last verification found.
 	Differences []string `json:"differences,omitempty"`
+	// Findings count what comparisons found since the migration was begun; nil: nothing.
+	Findings *Findings `json:"findings,omitempty"`
+	// Kept are queues of which somebody has chosen a side, as the log does not decide. Sorted by queue.
+	Kept []KeptQueue `json:"kept,omitempty"`
 	// GraceSeconds is for how long what is moved aside is kept.
 	GraceSeconds int64 `json:"graceSeconds,omitempty"`
 }
@@ -79,6 +83,45 @@ type Coverage struct {
 	Units   int64     `json:"units"`
 	Records int64     `json:"records"` // of the log that were decoded and compared
 	Time    time.Time `json:"time"`
+}
+
+// QueueName names a queue.
+type QueueName struct {
+	Topic   string `json:"topic"`
+	QueueID int32  `json:"queueId"`
+}
+
+// Findings count queues in which the sides, or one side and the log, were found to differ: each once until it is found the same.
+type Findings struct {
+	Found  int64 `json:"found"`
+	Healed int64 `json:"healed"` // found the same since, or gone
+	Kept   int64 `json:"kept"`   // for which somebody has chosen a side
+	// Open are those that were neither healed nor kept, the first MaxOpen.
+	Open []QueueName `json:"open,omitempty"`
+	// Topics are the same by topic, of MaxOpen topics at most.
+	Topics map[string]TopicFindings `json:"topics,omitempty"`
+}
+
+// MaxOpen bounds lists in Findings.
+const MaxOpen = 1000
+
+// TopicFindings are those of a topic.
+type TopicFindings struct {
+	Found  int64 `json:"found"`
+	Healed int64 `json:"healed"`
+	Kept   int64 `json:"kept"`
+}
+
+// Remaining is how many queues were neither healed nor kept.
+func (f *Findings) Remaining() int64 { return f.Found - f.Healed - f.Kept }
+
+// KeptQueue is a queue of which somebody has chosen a side.
+type KeptQueue struct {
+	QueueName
+	Side cq.Kind   `json:"side"` // whose units stay
+	To   int64     `json:"to"`   // the queue's end then: slots below are not held against the log
+	By   string    `json:"by"`
+	Time time.Time `json:"time"`
 }
 
 // Retired is a side that was moved aside.
