@@ -72,8 +72,11 @@ func TestT60AStoreIsOpenedWithMoreInItsLogThanIsWrittenDown(t *testing.T) {
 	b, client = again(t, b)
 	require.Equal(t, remoting.Success, sendV2(t, b, client, "T", []byte("y"), "").Code)
 	stored(t, b, "T", 1, 1)
-	killed := t.TempDir()
-	require.NoError(t, os.CopyFS(killed, os.DirFS(b.o.StorePathRootDir)))
+	var killed string
+	require.Eventually(t, func() bool { // a file may go while it is copied
+		killed = t.TempDir()
+		return os.CopyFS(killed, os.DirFS(b.o.StorePathRootDir)) == nil
+	}, 30*time.Second, time.Millisecond)
 	b, client = openTest(t, func(o *Options) {
 		*o = b.o
 		o.StorePathRootDir = killed

@@ -147,8 +147,7 @@ func TestFRB08RebuildGoesOn(t *testing.T) {
 				case "close":
 					ended := make(chan error)
 					go func() { ended <- s.Close() }()
-					require.Eventually(t, func() bool { return s.closed.Load() }, 5*time.Second, time.Millisecond)
-					time.Sleep(20 * time.Millisecond) // Close has asked it to stop
+					<-s.views.stopped // Close has asked it to stop
 					g.release()
 					require.ErrorContains(t, <-ended, "being built from the log")
 				}

@@ -100,7 +100,10 @@ func TestF14FillIsResumed(t *testing.T) {
 			closed := make(chan struct{})
 			o.rebuildStep = func(int64) { <-closed }
 			s = openCombined(t, root, o)
-			time.AfterFunc(500*time.Millisecond, func() { close(closed) }) // when Close has told it to stop
+			go func(stopped <-chan struct{}) {
+				<-stopped // by Close
+				close(closed)
+			}(s.views.stopped)
 			require.Error(t, s.Close())
 			require.FileExists(t, NewLayout(root).AbortPath())
 

@@ -68,17 +68,17 @@ func (p Process) WatchAnon() (largest func() float64) {
 		tick := time.NewTicker(watchStep)
 		defer tick.Stop()
 		most := 0.0
-		for {
+		for asked := true; asked; {
 			select {
 			case <-stop:
-				found <- most
-				return
+				asked = false
 			case <-tick.C:
-				if mib, err := p.AnonMiB(); err == nil {
-					most = max(most, mib)
-				}
+			}
+			if mib, err := p.AnonMiB(); err == nil {
+				most = max(most, mib)
 			}
 		}
+		found <- most
 	}()
 	return func() float64 {
 		close(stop)

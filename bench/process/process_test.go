@@ -52,7 +52,6 @@ func TestWatchAnon(t *testing.T) {
 	for i := range b {
 		b[i] = 1
 	}
-	time.Sleep(5 * watchStep)
 	require.GreaterOrEqual(t, largest(), 64.0)
 	runtime.KeepAlive(b)
 	largest = Of(1 << 30).WatchAnon()

@@ -36,10 +36,10 @@ func seeds(t *testing.T, few, full int) (first uint64, n int) {
 // shm is a filesystem in memory, where most Linux machines have one.
 const shm = "/dev/shm"
 
-// scratch returns a directory in memory if there is room: who kills processes, or makes what a loss of power leaves, needs no disk.
+// scratch returns a directory in memory if there is room, also by what a store takes for that: who kills processes, or makes what a loss of power leaves, needs no disk.
 func scratch(t *testing.T) string {
 	var st syscall.Statfs_t
-	if syscall.Statfs(shm, &st) != nil || uint64(st.Bsize)*st.Bavail < 256<<20 {
+	if syscall.Statfs(shm, &st) != nil || uint64(st.Bsize)*st.Bavail < 256<<20 || st.Bavail < st.Blocks/4 {
 		return t.TempDir()
 	}
 	dir, err := os.MkdirTemp(shm, "tandemmq-crash-")
