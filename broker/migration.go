@@ -62,9 +62,14 @@ func (b *Broker) openMigration() (err error) {
 	root := b.o.StorePathRootDir
 	b.migration, err = online.Open(b.store, online.Options{
 		Root: root, Kind: kind, LightAlone: kind == cq.KindCombine && !b.store.FilesHaveLight(), CQFileBytes: b.o.Store.MappedFileSizeConsumeQueue,
-		FreeBytes: func() (int64, error) { return mmap.FreeBytes(root) }, TimePuts: b.store.TimePuts, QueueDisk: store.NewLayout(root).QueueDisk, Actor: migrationActor(), Logger: b.log,
+		FreeBytes: func() (int64, error) { return mmap.FreeBytes(root) }, OpenScratch: b.openScratch, TimePuts: b.store.TimePuts, QueueDisk: store.NewLayout(root).QueueDisk, Actor: migrationActor(), Logger: b.log,
 	})
 	return err
+}
+
+// openScratch opens a RocksDB of queues to try out what room it takes.
+func (b *Broker) openScratch(cq.Kind) (t migrate.Target, dir string, remove func() error, err error) {
+	return b.store.OpenScratchRocks()
 }
 
 // closeMigration ends what is under way.

@@ -100,9 +100,9 @@ func (v *verification) changedSince(was *Fingerprint, now Fingerprint) []string 
 
 const maxNamedQueues = 10
 
-// readCertificate reads the certificate of the last verification, and holds its queue lines against the digest that it names. each, which may be nil, is told of them one by one: until there is no error, nothing
-// is known to be so.
-func readCertificate(stateDir string, each func(cq.Key, certLine)) (c Certificate, err error) {
+// readCertificate reads the certificate of the last verification, and holds its queue lines against the digest that it names. each, which may be nil, is told of them one by one, in the order of names; its error ends it. Until there
+// is no error, nothing is known to be so.
+func readCertificate(stateDir string, each func(cq.Key, certLine) error) (c Certificate, err error) {
 	path := filepath.Join(stateDir, CertificateFileName)
 	f, err := os.Open(path)
 	if err != nil {
@@ -142,7 +142,9 @@ func readCertificate(stateDir string, each func(cq.Key, certLine)) (c Certificat
 		}
 		l.Topic = topic // the lines of one topic, which follow one another, share its name
 		if lines++; each != nil {
-			each(cq.Key{Topic: topic, QueueID: l.QueueID}, l)
+			if err := each(cq.Key{Topic: topic, QueueID: l.QueueID}, l); err != nil {
+				return fail(err)
+			}
 		}
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); c.Version > 0 && (got != c.Digest || lines != c.Queues) {
@@ -171,9 +173,9 @@ func (m *Migrator) certified() []string {
 func (v *verification) lostSince(src cq.Reader) *Findings {
 	lost := &Findings{}
 	logMin := v.m.dir.Log.MinOffset()
-	_, err := readCertificate(v.m.dir.StateDir, func(k cq.Key, l certLine) {
+	_, err := readCertificate(v.m.dir.StateDir, func(k cq.Key, l certLine) error {
 		if l.Side != onBoth.String() || l.Min >= l.Max {
-			return
+			return nil
 		}
 		now, err := maxOf(src, k)
 		switch {
@@ -184,6 +186,7 @@ func (v *verification) lostSince(src cq.Reader) *Findings {
 		default:
 			lost.Add(queueFinding(CodeMaxDiffers, k, fmt.Sprintf("the %s side went to %d when it was verified, and goes to %d now", v.source, l.Max, now)))
 		}
+		return nil
 	})
 	if err != nil {
 		lost = &Findings{}
@@ -192,11 +195,8 @@ func (v *verification) lostSince(src cq.Reader) *Findings {
 	return lost
 }
 
+// changedQueues names what the certificate says otherwise. Both are in the order of names, so that they are read beside one another.
 func (v *verification) changedQueues() []string {
-	old := map[cq.Key]certLine{}
-	if _, err := readCertificate(v.m.dir.StateDir, func(k cq.Key, l certLine) { old[k] = l }); err != nil {
-		return []string{err.Error()}
-	}
 	var r []string
 	n := 0
 	say := func(format string, a ...any) {
@@ -204,20 +204,29 @@ func (v *verification) changedQueues() []string {
 			r = append(r, fmt.Sprintf(format, a...))
 		}
 	}
-	for i := range v.proofs {
-		p := &v.proofs[i]
-		l, ok := old[p.key]
-		delete(old, p.key)
-		switch {
-		case !ok:
-			say("queue %s is new", p.key)
-		case l != p.line():
-			say("queue %s was [%d, %d) with checksum %d and is [%d, %d) with checksum %d", p.key, l.Min, l.Max, l.CRC, p.bounds.Min, p.bounds.Max, p.crc)
+	rest := v.proofs
+	upTo := func(k *cq.Key) { // what comes before k, which nil is behind of
+		for len(rest) > 0 && (k == nil || rest[0].key.Compare(*k) < 0) {
+			say("queue %s is new", rest[0].key)
+			rest = rest[1:]
 		}
 	}
-	for k := range old {
-		say("queue %s is gone", k)
+	_, err := readCertificate(v.m.dir.StateDir, func(k cq.Key, l certLine) error {
+		if upTo(&k); len(rest) == 0 || rest[0].key != k {
+			say("queue %s is gone", k)
+			return nil
+		}
+		p := &rest[0]
+		rest = rest[1:]
+		if l != p.line() {
+			say("queue %s was [%d, %d) with checksum %d and is [%d, %d) with checksum %d", p.key, l.Min, l.Max, l.CRC, p.bounds.Min, p.bounds.Max, p.crc)
+		}
+		return nil
+	})
+	if err != nil {
+		return []string{err.Error()}
 	}
+	upTo(nil)
 	if n > maxNamedQueues {
 		r = append(r, fmt.Sprintf("and %d more queues", n-maxNamedQueues))
 	}

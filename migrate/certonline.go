@@ -64,16 +64,13 @@ func WriteCertificate(dir string, from, to cq.Kind, actor string, covered *state
 }
 
 // ReadCertificate returns what the certificate says of each queue. A missing one is fs.ErrNotExist.
-func ReadCertificate(dir string) (map[cq.Key]Certified, error) {
-	m := map[cq.Key]Certified{}
-	_, err := readCertificate(dir, func(k cq.Key, l certLine) {
-		m[k] = Certified{k, l.Min, l.Max, l.MinPhyOffset, l.MaxPhyOffset, l.CRC, l.Side != onBoth.String()}
+func ReadCertificate(dir string) (*CertifiedQueues, error) {
+	t := &CertifiedQueues{}
+	_, err := readCertificate(dir, func(k cq.Key, l certLine) error {
+		return t.Add(Certified{k, l.Min, l.Max, l.MinPhyOffset, l.MaxPhyOffset, l.CRC, l.Side != onBoth.String()})
 	})
 	if err != nil {
 		return nil, err
 	}
-	return m, nil
+	return t, nil
 }
-
-// SpaceNeeded estimates how many bytes the queues of a kind take that hold so many units.
-func SpaceNeeded(kind cq.Kind, units, queues int64) int64 { return diskNeeded(kind, units, queues) }

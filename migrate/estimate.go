@@ -85,12 +85,7 @@ func (m *Migrator) estimate(ctx context.Context, p *Plan, source cq.Reader, s *s
 	}
 	queues, units := float64(p.Queues), float64(p.Units)
 	if p.To == cq.KindRocks {
-		p.DiskNeeded = int64(c.bytesAlways + rocksBytesPerQueue*queues + c.perUnit*units)
-		p.DiskPeak = p.DiskNeeded
-		if p.Units > int64(m.opt.ChunkUnits) {
-			p.DiskPeak *= 2 // while sorted runs are merged, both are there
-		}
-		p.DiskPeak += rocksBaseBytes // for what RocksDB writes beside
+		p.DiskNeeded, p.DiskPeak = c.space(queues, units, p.Units > int64(m.opt.ChunkUnits))
 	}
 	times := func(d time.Duration, n float64) time.Duration { return time.Duration(float64(d) * n) }
 	left := 1.0 // of the log

@@ -137,7 +137,7 @@ func summarize(dir string) (*CertificateSummary, error) {
 	s := &CertificateSummary{}
 	bins := map[int64]*SizeBin{}
 	topics := map[string]bool{}
-	c, err := readCertificate(dir, func(k cq.Key, l certLine) {
+	c, err := readCertificate(dir, func(k cq.Key, l certLine) error {
 		n := max(l.Max-l.Min, 0)
 		topics[k.Topic] = true
 		from, to := binOf(n)
@@ -157,6 +157,7 @@ func summarize(dir string) (*CertificateSummary, error) {
 		if len(s.Top) >= 50*maxTop {
 			s.top()
 		}
+		return nil
 	})
 	if err != nil {
 		return nil, err

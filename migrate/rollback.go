@@ -82,7 +82,10 @@ func (m *Migrator) Rollback(ctx context.Context, commit bool) (_ *CutoverResult,
 // them was off.
 func (m *Migrator) hadLightQueues() (bool, error) {
 	light := false
-	_, err := readCertificate(m.dir.StateDir, func(k cq.Key, _ certLine) { light = light || k.IsLMQ() })
+	_, err := readCertificate(m.dir.StateDir, func(k cq.Key, _ certLine) error {
+		light = light || k.IsLMQ()
+		return nil
+	})
 	return light, err
 }
 

@@ -97,6 +97,17 @@ func (f *fake) SideStates() (map[cq.Kind]store.SideState, error) {
 	return map[cq.Kind]store.SideState{cq.KindFile: f.sides[cq.KindFile], cq.KindRocks: f.sides[cq.KindRocks]}, nil
 }
 
+func (f *fake) Units(topic string, queueID int32, from int64, dst []cq.Unit) (int, cq.Bounds, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.max[cq.Key{Topic: topic, QueueID: queueID}]
+	got := 0
+	for ; got < len(dst) && from+int64(got) < n; got++ {
+		dst[got] = cq.Unit{PhyOffset: 300 * (from + int64(got)), Size: 300, TagsCode: 1, StoreTimestampMs: cq.NoTimestamp}
+	}
+	return got, cq.Bounds{Max: n}, n > 0, nil
+}
+
 func (f *fake) VerifySides(ctx context.Context, o store.VerifySidesOptions, each func(v *store.SideVerdict) error) error {
 	f.mu.Lock()
 	block := f.block

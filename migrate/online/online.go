@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,6 +27,7 @@ type Store interface {
 	Watermarks() store.Watermarks
 	Queues() ([]cq.Key, error)
 	Bounds(k cq.Key) (cq.Bounds, bool, error)
+	Units(topic string, queueID int32, from int64, dst []cq.Unit) (n int, b cq.Bounds, ok bool, err error)
 	OpenedUnclean() bool
 	ShadowReads() store.ShadowReads
 	TopicUnits(ctx context.Context) ([]store.TopicUnits, error)
@@ -49,6 +49,8 @@ type Options struct {
 	CQFileBytes int64
 	// FreeBytes tells how much room the disk has; nil: nobody asks.
 	FreeBytes func() (int64, error)
+	// OpenScratch opens a side in a directory of its own, see migrate.Directory; nil: what room a new side takes is told by figures that were measured elsewhere.
+	OpenScratch func(kind cq.Kind) (t migrate.Target, dir string, remove func() error, err error)
 	// TimePuts has puts timed until stop is called, see store.Store.TimePuts; nil: they are not.
 	TimePuts func() (take func() latency.Counts, stop func())
 	// QueueDisk tells what the queues of each kind take on the disk, see store.Layout.QueueDisk; nil: nobody asks.
@@ -97,7 +99,7 @@ type Migration struct {
 	step   sync.Mutex   // one step at a time; also held while the loop does one
 	urgent atomic.Int64 // steps that do not wait until a verification is done
 
-	certified map[cq.Key]migrate.Certified // of the last verification. Guarded by step
+	certified *migrate.CertifiedQueues // of the last verification; nil: none counts. Guarded by step
 	retry     time.Time                    // when what could not be done is tried again. The same
 	saved     time.Time                    // when progress was last written. The same
 	rounds    int                          // of repairs. The same
@@ -172,10 +174,10 @@ func (m *Migration) adopt() error {
 	default:
 		m.certified = certified
 		m.mu.compared = make(map[string]compared)
-		for k := range certified {
-			c := m.mu.compared[k.Topic]
+		for q := range certified.All() {
+			c := m.mu.compared[q.Key.Topic]
 			c.same++
-			m.mu.compared[k.Topic] = c
+			m.mu.compared[q.Key.Topic] = c
 		}
 		return nil
 	}
@@ -461,9 +463,4 @@ func (m *Migration) watchRepair(st *state.State) (more bool, err error) {
 		return false, nil
 	}
 	return true, m.advance(state.RepairEnd, m.o.Actor, "", nil)
-}
-
-// sortedKeys returns the keys of what was certified, in the order of names.
-func sortedKeys(m map[cq.Key]migrate.Certified) []cq.Key {
-	return slices.SortedFunc(maps.Keys(m), cq.Key.Compare)
 }

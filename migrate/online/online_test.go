@@ -1,6 +1,8 @@
 package online
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -374,6 +376,12 @@ func TestBeginIsRefused(t *testing.T) {
 	little := func(_ *fake, o *Options) { o.FreeBytes = func() (int64, error) { return 1, nil } }
 	requireRefused(t, begin(little, BeginOptions{}), "1 are free")
 	require.NoError(t, begin(little, BeginOptions{AnySpace: true}))
+	requireRefused(t, begin(func(f *fake, o *Options) {
+		little(f, o)
+		o.OpenScratch = func(cq.Kind) (migrate.Target, string, func() error, error) {
+			return nil, "", nil, errors.New("no trial is possible")
+		}
+	}, BeginOptions{}), "what room is needed cannot be found out: no trial is possible")
 
 	root := t.TempDir()
 	st := &state.State{Version: 1, Phase: state.Verified, From: cq.KindFile, To: cq.KindRocks}
@@ -450,16 +458,16 @@ func TestRequire(t *testing.T) {
 // The certificate of a running store is one that the offline path reads.
 func TestCertificate(t *testing.T) {
 	f, m, root := verified(t)
-	read := func() map[cq.Key]migrate.Certified {
+	read := func() []migrate.Certified {
 		c, err := migrate.ReadCertificate(root + "/tandemmq")
 		require.NoError(t, err)
-		return c
+		return slices.Collect(c.All())
 	}
-	require.Equal(t, map[cq.Key]migrate.Certified{keyA: {Key: keyA, Max: 10, CRC: 10}, keyB: {Key: keyB, Max: 5, CRC: 5}}, read())
+	require.Equal(t, []migrate.Certified{{Key: keyA, Max: 10, CRC: 10}, {Key: keyB, Max: 5, CRC: 5}}, read())
 	f.set(func() {
 		f.max[keyA] = 12
 		f.keys = []cq.Key{keyA}
 	})
 	require.NoError(t, m.Cutover(t.Context(), "me", nil))
-	require.Equal(t, map[cq.Key]migrate.Certified{keyA: {Key: keyA, Max: 12, CRC: 12}}, read(), "a queue that was deleted is in it no more")
+	require.Equal(t, []migrate.Certified{{Key: keyA, Max: 12, CRC: 12}}, read(), "a queue that was deleted is in it no more")
 }

@@ -84,7 +84,7 @@ func (m *Migration) resolveOne(ctx context.Context, actor string, k cq.Key, side
 	default:
 		return err
 	}
-	delete(m.certified, k)
+	m.certified = m.certified.Without(k)
 	return m.change(func(st *state.State) {
 		t := newTally(st)
 		t.kept(k)

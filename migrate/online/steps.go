@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ type BeginOptions struct {
 // direction stays as it is. actor says who asked, for the audit trail, here and below.
 //
 // Errors: *migrate.RefusedError; those of the state's file.
-func (m *Migration) Begin(_ context.Context, actor string, o BeginOptions) error {
+func (m *Migration) Begin(ctx context.Context, actor string, o BeginOptions) error {
 	if err := m.comparing("begin"); err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func (m *Migration) Begin(_ context.Context, actor string, o BeginOptions) error
 	case from == o.To:
 		return refused("begin", fmt.Sprintf("the store is read from its %s queues already", o.To))
 	}
-	if reasons := m.obstacles(from, &o); len(reasons) > 0 {
+	if reasons := m.obstacles(ctx, &o); len(reasons) > 0 {
 		return refused("begin", reasons...)
 	}
 	if o.Layout == "" {
@@ -116,7 +115,7 @@ func (m *Migration) serving() (cq.Kind, error) {
 }
 
 // obstacles are reasons against a migration that are known beforehand.
-func (m *Migration) obstacles(from cq.Kind, o *BeginOptions) (reasons []string) {
+func (m *Migration) obstacles(ctx context.Context, o *BeginOptions) (reasons []string) {
 	if len(o.BatchTopics) > 0 {
 		reasons = append(reasons, "topics with batch queues cannot be held by RocksDB: "+strings.Join(o.BatchTopics, ", "))
 	}
@@ -127,17 +126,13 @@ func (m *Migration) obstacles(from cq.Kind, o *BeginOptions) (reasons []string) 
 	if m.combined() {
 		return reasons // both sides are there
 	}
-	var units int64
-	for _, k := range keys {
-		b, ok, err := m.s.Bounds(k)
-		if err == nil && ok {
-			units += b.Max - b.Min
-		}
-	}
 	if m.o.FreeBytes == nil || o.AnySpace {
 		return reasons
 	}
-	need := migrate.SpaceNeeded(o.To, units, int64(len(keys)))
+	need, err := m.space(ctx, o.To, keys)
+	if err != nil {
+		return append(reasons, fmt.Sprintf("what room is needed cannot be found out: %v", err))
+	}
 	if free, err := m.o.FreeBytes(); err != nil || free < need {
 		reasons = append(reasons, fmt.Sprintf("about %d bytes are needed for the %s side, %d are free %v", need, o.To, free, errors.Join(err)))
 	}
@@ -249,7 +244,7 @@ func (m *Migration) Cutover(ctx context.Context, actor string, topics []string) 
 	if len(topics) > 0 {
 		return m.moveCanaries(actor, slices.Concat(st.Online.CanaryTopics, topics))
 	}
-	note := fmt.Sprintf("%d queues, compared from their first units up to %d", len(m.certified), m.state().Online.Verified.LogEnd)
+	note := fmt.Sprintf("%d queues, compared from their first units up to %d", m.certified.Len(), m.state().Online.Verified.LogEnd)
 	if err := m.advance(state.CutOver, actor, note, func(st *state.State) { st.Online.CanaryTopics = nil }); err != nil {
 		return err
 	}
@@ -350,7 +345,7 @@ func (m *Migration) noteDifferences(c *comparison, differs *DiffersError) error 
 		return errors.Join(m.advance(state.VerifyDiffers, m.o.Actor, "found by "+differs.Step, void), m.giveRolesNow())
 	}
 	if c.counts() && c.alone == "" {
-		m.certified, m.covered = maps.Clone(c.found), &c.coverage // of what differs nothing counts
+		m.certified, m.covered = c.found, &c.coverage // of what differs nothing counts
 	}
 	note := fmt.Sprintf("%s: %d queues, %s", differs.Step, differs.Queues, differs.Differences[0])
 	return m.change(func(st *state.State) {
@@ -388,11 +383,7 @@ func (m *Migration) compareHealed(ctx context.Context, st *state.State) (more bo
 		return false, err
 	}
 	m.rounds = 0
-	for k, one := range c.found {
-		if m.certified != nil {
-			m.certified[k] = one
-		}
-	}
+	m.certified = m.certified.With(c.found)
 	return true, m.change(func(st *state.State) {
 		st.Online.Findings = c.findings
 		if c.findings.Remaining() == 0 {

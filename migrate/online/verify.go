@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ func (e *DiffersError) ExitCode() int { return 3 }
 
 // scope says what of the queues is compared.
 type scope struct {
-	since  map[cq.Key]migrate.Certified // what was compared before, and is not compared again; nil: nothing was
+	since  *migrate.CertifiedQueues // what was compared before, and is not compared again; nil: nothing was
 	all    bool                         // it is compared again
 	topics []string                     // that of these topics is
 	only   map[cq.Key]struct{}          // of no other queues; nil: of all
@@ -67,7 +66,8 @@ func (s *scope) begin(k cq.Key) (from int64, crc uint32) {
 	case s.all || slices.Contains(s.topics, k.Topic):
 		return 0, 0
 	}
-	return s.since[k].Max, s.since[k].CRC
+	before, _ := s.since.Get(k)
+	return before.Max, before.CRC
 }
 
 // counts tells whether all queues are looked at, so that what is found takes the place of what was.
@@ -78,7 +78,7 @@ type comparison struct {
 	scope
 	m        *Migration
 	st       state.State
-	found    map[cq.Key]migrate.Certified
+	found    *migrate.CertifiedQueues
 	coverage state.Coverage
 	unread   int64 // units that were compared before, and not now
 	differs  DiffersError
@@ -93,7 +93,7 @@ func (m *Migration) compare(ctx context.Context, step string, s scope) (*compari
 		return nil, err
 	}
 	w := m.s.Watermarks()
-	c := &comparison{m: m, scope: s, st: m.state(), found: make(map[cq.Key]migrate.Certified, len(keys)), differs: DiffersError{Step: step, Alone: s.alone}}
+	c := &comparison{m: m, scope: s, st: m.state(), found: &migrate.CertifiedQueues{}, differs: DiffersError{Step: step, Alone: s.alone}}
 	of := len(keys)
 	if s.only != nil {
 		of = len(s.only)
@@ -209,7 +209,7 @@ func (m *Migration) lookAtShadow(st *state.State) (more bool, err error) {
 
 // take takes down what was found of a queue.
 func (c *comparison) take(v *store.SideVerdict) error {
-	before, known := c.since[v.Key]
+	before, known := c.since.Get(v.Key)
 	if known && v.Bounds.Max < before.Max {
 		v.Different++
 		v.Found = append(v.Found, store.Finding{Class: "low-max", From: -1, What: fmt.Sprintf("it ends at slot %d, and had been compared up to %d", v.Bounds.Max, before.Max)})
@@ -250,7 +250,9 @@ func (c *comparison) take(v *store.SideVerdict) error {
 	if from, _ := c.begin(v.Key); known && from > 0 {
 		one.Min, one.MinPhyOffset = before.Min, before.MinPhyOffset // the checksum begins there
 	}
-	c.found[v.Key] = one
+	if err := c.found.Add(one); err != nil {
+		return err
+	}
 	c.coverage.Queues++
 	if !v.Alone {
 		c.coverage.Units += max(one.Max-one.Min, 0)
@@ -262,15 +264,9 @@ func (c *comparison) take(v *store.SideVerdict) error {
 // keep makes what was found the certificate.
 func (c *comparison) keep() error {
 	st := c.m.state()
-	err := migrate.WriteCertificate(c.m.dir, st.From, st.To, c.m.o.Actor, &c.coverage, func(yield func(migrate.Certified) bool) {
-		for _, k := range sortedKeys(c.found) {
-			if !yield(c.found[k]) {
-				return
-			}
-		}
-	})
+	err := migrate.WriteCertificate(c.m.dir, st.From, st.To, c.m.o.Actor, &c.coverage, c.found.All())
 	if err == nil {
-		c.m.certified = maps.Clone(c.found)
+		c.m.certified = c.found
 	}
 	return err
 }
