@@ -40,7 +40,7 @@ func (m *Migrator) Backfill(ctx context.Context) (*BackfillResult, error) {
 	if m.done() {
 		return &BackfillResult{Nothing: true, ResumedFrom: -1, LogEnd: m.state.BackfilledTo}, m.overtaken(ctx, "backfill")
 	}
-	reasons := m.preconditions(m.from())
+	reasons := append(m.preconditions(m.from()), m.unwritable()...)
 	if m.state.Phase == PhaseCutover || m.state.Phase == PhaseRollingBack {
 		reasons = append(reasons, fmt.Sprintf("the migration from %s to %s is %s: use rollback", m.state.From, m.state.To, m.state.Phase))
 	}

@@ -48,6 +48,7 @@ func (w *comparer) differ(k cq.Key, slot int64, sq, dq cq.Queue, su, du []cq.Uni
 	if v.step == "rollback" { // what a slot holds otherwise, of whatever kind, is what a rollback does not write over
 		f.Code, f.Side = CodeUnitDiffers, ""
 	}
+	w.told = append(w.told, slot)
 	v.find(k, f)
 	return nil
 }

@@ -49,6 +49,9 @@ type Directory struct {
 
 	FreeBytes func() (int64, error) // free space where the target will lie
 
+	// Unwritable tells what a migration to that side has to write and this process may not, a reason for each; nil: nothing is known.
+	Unwritable func(to cq.Kind) []string
+
 	// OpenReader opens a side read-only. OpenTarget opens it for writing, creating it when absent. RemoveTarget removes
 	// a side that OpenTarget created, when nothing that was there before is in it.
 	OpenReader   func(kind cq.Kind) (cq.Store, error)
@@ -267,6 +270,14 @@ func (m *Migrator) preconditions(from cq.Kind) []string {
 		r = append(r, fmt.Sprintf("the store has no %s queues to migrate from", from))
 	}
 	return r
+}
+
+// unwritable lists what a backfill would have to write and cannot.
+func (m *Migrator) unwritable() []string {
+	if m.dir.Unwritable == nil {
+		return nil
+	}
+	return m.dir.Unwritable(m.opt.To)
 }
 
 // brokers tells whether the migration under way is one of a running broker, which alone goes on with it. After a cutover, or the end of a rollback, nothing is under way.

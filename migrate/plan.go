@@ -70,7 +70,7 @@ func (m *Migrator) Plan(ctx context.Context) (_ *Plan, err error) {
 		Root: m.dir.Root, Phase: m.state.Phase, From: m.from(), To: m.opt.To, RocksLayout: m.dir.RocksLayout, CQFileSize: m.dir.CQFileSize,
 		LogMin: m.dir.Log.MinOffset(), LogEnd: -1, LogBytes: m.dir.Log.Size(),
 	}
-	p.Refusals = m.preconditions(p.From)
+	p.Refusals = append(m.preconditions(p.From), m.unwritable()...)
 	if p.LogMin >= 0 {
 		end, err := logEnd(m.dir.Log, m.opt.AcceptTornTail)
 		var de *DifferentError

@@ -340,6 +340,7 @@ type comparer struct {
 	a, b []cq.Unit
 	held [2]heldQueue // of the queue that is compared, on both sides
 	rec  message.Record
+	told []int64 // slots of that queue of which a difference was told
 }
 
 // heldQueue is a short queue whose units were read all at once: one of files is then not mapped, and RocksDB is asked once.
@@ -391,7 +392,7 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	dq, ok := v.dst.Queue(p.key)
 	if !ok {
 		if sb.Max > 0 {
-			v.find(p.key, queueFinding(CodeOnlyInSource, p.key, fmt.Sprintf("the %s side lacks it (%d units)", v.target, sb.Max-sb.Min)))
+			return w.alone(p.key, CodeOnlyInSource, fmt.Sprintf("the %s side lacks it (%d units)", v.target, sb.Max-sb.Min), v.source, v.target, sq, sb)
 		}
 		return nil
 	}
@@ -401,12 +402,16 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 	}
 	v.noteEnd(1, db)
 	ahead := v.targetAhead && db.Max > sb.Max
-	if db.Max != sb.Max && !ahead {
-		v.find(p.key, queueFinding(CodeMaxDiffers, p.key, fmt.Sprintf("max offset %d on the %s side, %d on the %s side", sb.Max, v.source, db.Max, v.target)))
+	if !ahead {
+		if err := w.ends(p.key, sq, dq, sb, db); err != nil {
+			return err
+		}
 	}
-	// A queue with nothing readable has no min to speak of but its max.
-	if db.Min != sb.Min && (!ahead || !sb.Empty()) {
-		v.find(p.key, queueFinding(CodeMinDiffers, p.key, fmt.Sprintf("min offset %d on the %s side, %d on the %s side", sb.Min, v.source, db.Min, v.target)))
+	from := sb.Min
+	if !ahead || !sb.Empty() {
+		if from, err = w.begins(p.key, sq, dq, sb, db); err != nil {
+			return err
+		}
 	}
 	if db.MinPhyOffset != sb.MinPhyOffset && (!ahead || !sb.Empty()) {
 		v.find(p.key, Finding{Code: CodeMinPhyDiffer, QueueOffset: sb.Min, PhyOffset: sb.MinPhyOffset, Text: fmt.Sprintf("min physical offset %d on the %s side, %d on the %s side", sb.MinPhyOffset, v.source, db.MinPhyOffset, v.target)})
@@ -415,7 +420,7 @@ func (w *comparer) compare(ctx context.Context, p *proof) error {
 		return nil
 	}
 	hs, hd := w.hold(0, sq, sb), w.hold(1, dq, db)
-	if err := w.units(ctx, p, hs, hd, min(sb.Max, db.Max)); err != nil {
+	if err := w.units(ctx, p, hs, hd, from, min(sb.Max, db.Max)); err != nil {
 		return err
 	}
 	if v.level.times() && !ahead {
@@ -451,11 +456,12 @@ func (w *comparer) bad(p *proof, side cq.Kind, err error) error {
 	return nil
 }
 
-// units compares [min, end) slot by slot and leaves the checksum over the 20-byte form of the source's units in p.
-func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, end int64) error {
+// units compares [from, end) slot by slot and leaves the checksum over the 20-byte form of the source's units in p.
+func (w *comparer) units(ctx context.Context, p *proof, sq, dq cq.Queue, from, end int64) error {
 	v := w.v
 	different := int64(0)
-	for slot := p.bounds.Min; slot < end; {
+	w.told = w.told[:0]
+	for slot := from; slot < end; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -576,14 +582,13 @@ func (w *comparer) onlyTarget(ctx context.Context, p *proof) error {
 	v.noteEnd(1, b)
 	light := p.key.IsLMQ() && v.target == cq.KindRocks
 	if !light && !v.m.state.Built(p.key) && !v.targetAhead && !b.Empty() {
-		v.find(p.key, queueFinding(CodeOnlyInTarget, p.key, fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min)))
-		return nil
+		return w.alone(p.key, CodeOnlyInTarget, fmt.Sprintf("only the %s side holds it, with %d units", v.target, b.Max-b.Min), v.target, v.source, q, b)
 	}
 	if v.level == LevelCounts {
 		return nil
 	}
 	q = w.hold(1, q, b)
-	if err := w.units(ctx, p, q, q, b.Max); err != nil || v.level.records() {
+	if err := w.units(ctx, p, q, q, b.Min, b.Max); err != nil || v.level.records() {
 		return err
 	}
 	return w.againstLog(ctx, p.key, v.dst, q, b.Min, b.Max, 1)
@@ -628,15 +633,25 @@ func (w *comparer) againstLog(ctx context.Context, k cq.Key, side cq.Reader, q c
 func (w *comparer) record(k cq.Key, side cq.Reader, q cq.Queue, slot int64, u cq.Unit) error {
 	v := w.v
 	v.sampled.Add(1)
-	bad := func(text string) {
-		v.find(k, Finding{Code: CodeBadRecord, QueueOffset: slot, PhyOffset: u.PhyOffset, Text: fmt.Sprintf("slot %d: %s", slot, text), Where: q.Where(slot)})
+	if slices.Contains(w.told, slot) {
+		return nil
+	}
+	bad := func(code Code, text string) {
+		f := Finding{Code: code, QueueOffset: slot, PhyOffset: u.PhyOffset, Text: fmt.Sprintf("slot %d: %s", slot, text), Where: q.Where(slot)}
+		if code == CodeWrongTime { // files have none; elsewhere both sides say the same
+			f.Side = side.Kind()
+		}
+		v.find(k, f)
 	}
 	release, err := v.m.dir.Log.Read(u.PhyOffset, u.Size, true, &w.rec)
-	if err != nil {
-		if errors.Is(err, commitlog.ErrCorrupt) {
-			bad(err.Error())
-			return nil
-		}
+	switch {
+	case unreadableRecord(err) && u.PhyOffset >= v.logEnd:
+		bad(CodeUnitOutsideLog, fmt.Sprintf("the unit points to %d, and the log ends at %d", u.PhyOffset, v.logEnd))
+		return nil
+	case unreadableRecord(err):
+		bad(CodeBadRecord, err.Error())
+		return nil
+	case err != nil:
 		return err
 	}
 	defer release()
@@ -644,13 +659,13 @@ func (w *comparer) record(k cq.Key, side cq.Reader, q cq.Queue, slot int64, u cq
 	claimed, belongs := r.SlotIn(k.Topic, k.QueueID)
 	switch {
 	case !belongs:
-		bad(fmt.Sprintf("the record at %d belongs to %s/%d", u.PhyOffset, r.Topic, r.QueueID))
+		bad(CodeBadRecord, fmt.Sprintf("the record at %d belongs to %s/%d", u.PhyOffset, r.Topic, r.QueueID))
 	case r.TotalSize != u.Size:
-		bad(fmt.Sprintf("the record at %d has size %d, the unit says %d", u.PhyOffset, r.TotalSize, u.Size))
+		bad(CodeWrongSize, fmt.Sprintf("the record at %d has size %d, the unit says %d", u.PhyOffset, r.TotalSize, u.Size))
 	case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != r.StoreTimestampMs:
-		bad(fmt.Sprintf("the record at %d was stored at %d, the unit says %d", u.PhyOffset, r.StoreTimestampMs, u.StoreTimestampMs))
+		bad(CodeWrongTime, fmt.Sprintf("the record at %d was stored at %d, the unit says %d", u.PhyOffset, r.StoreTimestampMs, u.StoreTimestampMs))
 	case r.TagsCode(defaultLevels) != u.TagsCode && !deliveryTime(r, u.TagsCode) && !cq.IsExtLost(side, k, u.TagsCode):
-		bad(fmt.Sprintf("the record at %d has tags code %d, the unit says %d", u.PhyOffset, r.TagsCode(defaultLevels), u.TagsCode))
+		bad(CodeWrongTags, fmt.Sprintf("the record at %d has tags code %d, the unit says %d", u.PhyOffset, r.TagsCode(defaultLevels), u.TagsCode))
 	case claimed != slot:
 		v.notice(k, Finding{Code: CodeNumbering, QueueOffset: slot, PhyOffset: u.PhyOffset, Text: fmt.Sprintf("slot %d holds the record at %d, which numbers itself %d", slot, u.PhyOffset, claimed)})
 	}

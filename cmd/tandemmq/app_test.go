@@ -45,6 +45,8 @@ func TestUsageErrors(t *testing.T) {
 		{"negative queue", []string{"store", "dump", "--store", "x", "--queue", "-1"}, "tandemmq: --queue -1: use a queue id, 0 or more\nsee 'tandemmq store dump --help'\n"},
 		{"nothing alike", []string{"bench", "xyz"}, "tandemmq: bench: no command \"xyz\"\nsee 'tandemmq bench --help'\n"},
 		{"time without unit", []string{"bench", "put", "--duration", "1"}, "tandemmq: bench put: invalid value \"1\" for flag -duration: parse error; want a number with its unit, like 500ms, 30s or 5m\nsee 'tandemmq bench put --help'\n"},
+		{"begin to no side", []string{"migrate", "online", "begin", "--to", "nonsense"}, "tandemmq: --to \"nonsense\": use rocks or file\nsee 'tandemmq migrate online begin --help'\n"},
+		{"begin in no layout", []string{"migrate", "online", "begin", "--layout", "round"}, "tandemmq: --layout \"round\": use separate or shared\nsee 'tandemmq migrate online begin --help'\n"},
 		{"no such help", []string{"help", "nothing"}, "tandemmq: no command \"nothing\"; did you mean \"completion\"?\nsee 'tandemmq --help'\n"},
 	}
 	for _, tt := range tests {

@@ -77,13 +77,15 @@ func migrateCommand() *cli.Command {
 	}
 }
 
-const verifyHelp = `The levels, each of which takes in the one before it:
+const verifyHelp = `The levels, and what each compares:
 
-   counts    max, min and min physical offset of every queue; writes no certificate
-   units     every unit of both sides, and about --samples records of the log
-   records   every record of the log against every slot of both sides
-   time      as units, and both sides search by time
-   all       records and time
+   counts    of each queue of both sides: max, min and min physical offset. Proves no unit; writes no certificate
+   units     that, and each unit of one side with that of the other (position, size, tags code, and store time where both keep it);
+             then about --samples units, at least two of each queue, with the records that they lead to
+   records   counts, each unit of one side with that of the other, and in place of the samples all records of the log, each with its
+             slot on both sides: topic, queue, offset, size, tags code and store time
+   time      units, and 30 searches by time of each queue, answered by both sides
+   all       records, and the searches of time
 
 Of each difference the log says which side is wrong, and how. Writes the certificate that cutover asks for. After a cutover it
 writes nothing.`

@@ -50,9 +50,7 @@ func migrateOnlineCommand() *cli.Command {
 		Name: "online", Usage: "move the consume queues of a running broker while it serves", Description: migrateOnlineHelp,
 		Subcommands: []*cli.Command{
 			step("begin", "set a migration up", "A broker with one kind of queues has to be restarted then, once: it opens with both kinds by itself, unless storeType or rocksdbCQDoubleWriteEnable are set for it.",
-				func(o *onlineCall) error {
-					return o.step(broker.MigrateBegin, "to", o.c.String("to"), "layout", o.c.String("layout"), "anySpace", strconv.FormatBool(o.c.Bool("any-space")))
-				},
+				(*onlineCall).begin,
 				&cli.StringFlag{Name: "to", Usage: "`SIDE` to migrate to: rocks or file (default: the one that the broker does not serve from)"},
 				&cli.StringFlag{Name: "layout", Usage: "where a new RocksDB goes: `LAYOUT` separate (consumequeue_rocksdb/, the default) or shared (consumequeue/)"},
 				&cli.BoolFlag{Name: "any-space", Usage: "begin although the disk seems to have too little room"}),
@@ -271,6 +269,17 @@ func (o *onlineCall) await(st *online.Status, name, actor string) (err error) {
 			return nil
 		}
 	}
+}
+
+func (o *onlineCall) begin() error {
+	to, layout := o.c.String("to"), o.c.String("layout")
+	if to != "" && to != string(cq.KindRocks) && to != string(cq.KindFile) {
+		return usageError("--to %q: use rocks or file", to)
+	}
+	if layout != "" && layout != string(state.LayoutSeparate) && layout != string(state.LayoutShared) {
+		return usageError("--layout %q: use separate or shared", layout)
+	}
+	return o.step(broker.MigrateBegin, "to", to, "layout", layout, "anySpace", strconv.FormatBool(o.c.Bool("any-space")))
 }
 
 func (o *onlineCall) status() error {

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -220,6 +221,7 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 		s.options = *o
 	}
 	d.FreeBytes = func() (int64, error) { return mmap.FreeBytes(l.Root) }
+	d.Unwritable = s.unwritable
 	d.OpenReader, d.OpenTarget, d.RemoveTarget = s.openReader, s.openTarget, s.remove
 	d.OpenScratch = s.openScratch
 	d.MoveMetadata = func(to cq.Kind, commit bool) (told, refusals []string, err error) {
@@ -238,9 +240,9 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 }
 
 // unfinished tells whether a database without its CURRENT is one that a backfill began to create and was killed over: nothing is
-// in it.
+// in it. One whose manifest has lost its end was once made durable by a store, and is none of these.
 func unfinished(st *migrate.State, cut *store.RemnantsError) bool {
-	return st.Phase == migrate.PhaseBackfilling && st.TargetCreated && st.BackfilledTo < 0 && st.To == cq.KindRocks && st.RocksLayout == migrate.RocksLayout(cut.Layout)
+	return cut.Why == "" && st.Phase == migrate.PhaseBackfilling && st.TargetCreated && st.BackfilledTo < 0 && st.To == cq.KindRocks && st.RocksLayout == migrate.RocksLayout(cut.Layout)
 }
 
 // cqFileSize reads the size of a queue file off the directory; the flag counts where no file tells.
@@ -270,6 +272,41 @@ type sides struct {
 	shared   bool
 	fileSize int64
 	options  store.Options
+}
+
+// unwritable tells which directories a migration to that side has to make files in, and may not.
+func (s *sides) unwritable(to cq.Kind) (reasons []string) {
+	dir := s.rocksDir
+	if to == cq.KindFile {
+		dir = s.l.ConsumeQueueDir()
+	}
+	for _, dir := range []string{s.l.StateDir(), dir} {
+		if err := mayMakeIn(dir); err != nil {
+			reasons = append(reasons, fmt.Sprintf("nothing can be written in %s: %v", dir, err))
+		}
+	}
+	return reasons
+}
+
+// mayMakeIn tells why this process cannot make files in a directory, or the directory itself where it is not there; nil: it can, as far as permissions tell.
+func mayMakeIn(dir string) error {
+	for {
+		st, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+			dir = filepath.Dir(dir)
+			continue
+		case err != nil:
+			return err
+		case !st.IsDir():
+			return fmt.Errorf("%s is no directory", dir)
+		}
+		const write, enter = 2, 1 // of access(2)
+		if err := syscall.Access(dir, write|enter); err != nil {
+			return fmt.Errorf("access %s: %w", dir, err)
+		}
+		return nil
+	}
 }
 
 func (s *sides) openReader(kind cq.Kind) (cq.Store, error) {

@@ -8,8 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate/state"
+	"github.com/tandemq/tandemmq/store"
 )
 
 // A damaged store gives an error that names the place, exit code 1 or 3, and not a byte of it is changed.
@@ -236,5 +241,58 @@ func TestMigrateAcceptsTornTailOnRequest(t *testing.T) {
 		r := tandemmq.Run(t, "migrate", "run", "--store", dir, "--accept-torn-tail", "--yes")
 		require.Equal(t, 3, r.Code, r.Stderr)
 		require.Contains(t, r.Stderr, "unit-outside-log")
+	})
+}
+
+// A backfill that was killed while it made its database leaves one without CURRENT: the next one makes it anew. A database that a store once made durable, and whose manifest has lost its end, is not taken
+// for that, whatever the state says: nothing of it is removed unless that is asked for.
+func TestMigrateUnfinishedDatabase(t *testing.T) {
+	const rocks = "consumequeue_rocksdb"
+	begun := func(t *testing.T, dir string) {
+		st, err := state.Load(filepath.Join(dir, "tandemmq"))
+		require.NoError(t, err)
+		for _, e := range []state.Event{state.Plan, state.BackfillStart} {
+			require.NoError(t, st.Apply(e, "test", "", time.Now()))
+		}
+		st.From, st.To, st.RocksLayout, st.TargetCreated, st.BackfilledTo = cq.KindFile, cq.KindRocks, state.LayoutSeparate, true, -1
+		require.NoError(t, st.Save(filepath.Join(dir, "tandemmq")))
+	}
+	t.Run("without CURRENT", func(t *testing.T) {
+		dir := sample(t)
+		begun(t, dir)
+		require.NoError(t, os.Mkdir(filepath.Join(dir, rocks), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, rocks, "MANIFEST-000001"), []byte("begun"), 0o600))
+		before := treeSums(t, dir)
+		tandemmq.MustRun(t, "migrate", "plan", "--store", dir)
+		require.Equal(t, before, treeSums(t, dir))
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+		require.Equal(t, dump(t, dir, "file"), dump(t, dir, "rocks"))
+	})
+	t.Run("with a manifest that was cut", func(t *testing.T) {
+		dir := sample(t)
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--yes")
+		want := dump(t, dir, "rocks")
+		o := store.DefaultOptions() // one that serves notes what the manifest has
+		o.StoreType, o.UseSeparateStorePathForRocksdbCQ, o.MappedFileSizeCommitLog, o.MappedFileSizeConsumeQueue = store.StoreTypeRocksDB, true, sampleLogSize, sampleCQSize
+		s, err := store.Open(dir, o)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		name, err := os.ReadFile(filepath.Join(dir, rocks, "CURRENT"))
+		require.NoError(t, err)
+		manifest := filepath.Join(dir, rocks, strings.TrimSpace(string(name)))
+		info, err := os.Stat(manifest)
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(manifest, info.Size()-1))
+		require.NoError(t, os.Remove(filepath.Join(dir, "tandemmq", "migration.json")))
+		begun(t, dir)
+		before := treeSums(t, dir)
+		for _, step := range []string{"plan", "backfill", "run", "verify"} {
+			r := tandemmq.Run(t, "migrate", step, "--store", dir)
+			require.Equal(t, 1, r.Code, "%s: %s", step, r.Stderr)
+			require.Contains(t, r.Stderr, "would be opened as it was at an earlier time", step)
+		}
+		require.Equal(t, before, treeSums(t, dir))
+		tandemmq.MustRun(t, "migrate", "run", "--store", dir, "--restart", "--replace-target", "--yes")
+		require.Equal(t, want, dump(t, dir, "rocks"))
 	})
 }

@@ -44,6 +44,32 @@ func give(t *testing.T, dir string, uid int) {
 	}))
 }
 
+// A plan says that a migration would not be let write, as backfill does before anything else.
+func TestPlanTellsWhatMayNotBeWritten(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to become another user")
+	}
+	for name, closed := range map[string]string{"the store": "", "the state": "tandemmq", "the database": "consumequeue_rocksdb"} {
+		t.Run(name, func(t *testing.T) {
+			dir := sample(t)
+			if closed != "" {
+				require.NoError(t, os.Mkdir(filepath.Join(dir, closed), 0o755))
+			}
+			give(t, dir, nobody)
+			require.NoError(t, os.Chown(filepath.Join(dir, closed), 0, 0))
+			for _, step := range []string{"plan", "backfill"} {
+				r := as(t, nobody, "migrate", step, "--store", dir)
+				require.Equal(t, 1, r.Code, r.Stderr)
+				require.Contains(t, r.Stderr, step+" refused")
+				require.Contains(t, r.Stderr, "access "+filepath.Join(dir, closed)+": permission denied")
+			}
+			require.NoError(t, os.Chown(filepath.Join(dir, closed), nobody, nobody))
+			r := as(t, nobody, "migrate", "plan", "--store", dir)
+			require.Equal(t, 0, r.Code, r.Stderr)
+		})
+	}
+}
+
 func TestMigratePermissionDenied(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to become another user")
