@@ -126,9 +126,11 @@ func TestSequentialRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(a, make([]byte, 3<<20+7), 0o644))
 	require.NoError(t, os.WriteFile(b, nil, 0o644))
 	require.NoError(t, DropCache([]string{a, b}))
-	n, err := readThrough(a, make([]byte, 1<<20))
-	require.NoError(t, err)
-	require.EqualValues(t, 3<<20+7, n)
+	for most, want := range map[int64]int64{math.MaxInt64: 3<<20 + 7, 2<<20 + 1: 2<<20 + 1, 0: 0} {
+		n, err := readThrough(a, make([]byte, 1<<20), most)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
 	rate, err := SequentialRead([]string{a, b})
 	require.NoError(t, err)
 	require.Positive(t, rate)

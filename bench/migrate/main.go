@@ -1,7 +1,8 @@
 // Command migrate measures how fast `tandemmq migrate backfill` fills RocksDB from file queues, how fast `migrate verify`
 // compares every unit, and every record, and how much memory both take. It makes a sample store once and keeps it, runs the
 // real binary several times from nothing, each run behind a bare scan of the log, and prints medians, the spread, and one
-// RATIO line for each limit. With -many it does it once more over a store of many queues, for the memory alone.
+// RATIO line for each limit. Then backfills of a log that is not in memory take turns with plain reads of its files. With -many
+// it does it once more over a store of many queues, for the memory alone, and has a store that is open filled and verified as well.
 //
 // With -online it measures instead what a backfill in a running store costs those who put messages.
 //
@@ -35,6 +36,7 @@ const (
 	minVerifyPerSecond = 3_000_000
 	maxRssAnonMiB      = 512
 	maxPlanOffPercent  = 30
+	minColdPercent     = 85 // of the rate at which the files of the log are read, where they are not in memory
 )
 
 func main() {
@@ -48,7 +50,15 @@ func main() {
 	flag.IntVar(&b.many, "many", 0, "queues of a second store, with two messages in each, run once for the memory (a million take 9 GB)")
 	flag.BoolVar(&b.online, "online", false, "measure what puts lose beside a backfill in a running store, and nothing else")
 	flag.IntVar(&b.puts, "puts", 1_000_000, "messages that a row of -online puts")
+	child := flag.String("child", "", "for this program's own use: fill and verify the store of that directory while it is open, and say what memory that took")
 	flag.Parse()
+	if *child != "" {
+		if err := openStore(context.Background(), *child); err != nil {
+			fmt.Fprintln(os.Stderr, "bench-migrate:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := b.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-migrate:", err)
 		os.Exit(1)
@@ -162,7 +172,7 @@ func (b *bench) few() error {
 	b.planned(spread(all, func(r result) float64 { return float64(r.PlannedBytes) / float64(r.RocksBytes) }), "space")
 	b.ratio("plan_time_off_percent", spread(all, func(r result) float64 { return off(r.PlannedSeconds, r.TakenSeconds) })[1], "<=", maxPlanOffPercent)
 	b.ratio("plan_space_off_percent", spread(all, func(r result) float64 { return off(float64(r.PlannedBytes), float64(r.RocksBytes)) })[1], "<=", maxPlanOffPercent)
-	return nil
+	return b.cold(store)
 }
 
 // planned shows what estimates are, as parts of what was.
@@ -191,10 +201,23 @@ func (b *bench) manyQueues() error {
 		return err
 	}
 	fmt.Printf("%d queues: %s\n", r.Queues, r)
+	all, err := b.step(&struct{}{}, "verify", "--store", store, "--level", "all")
+	if err != nil {
+		return err
+	}
+	cutover, err := b.step(&struct{}{}, "cutover", "--store", store)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d queues: RssAnon of verify --level all %.0f MiB, of cutover %.0f MiB\n", r.Queues, all, cutover)
+	r.VerifyRssMiB = max(r.VerifyRssMiB, all, cutover)
 	b.ratio("backfill_many_queues_rss_anon_mib", r.RssAnonMiB, "<=", maxRssAnonMiB)
 	b.ratio("verify_many_queues_rss_anon_mib", r.VerifyRssMiB, "<=", maxRssAnonMiB)
 	b.ratio("plan_many_queues_time_off_percent", off(r.PlannedSeconds, r.TakenSeconds), "<=", maxPlanOffPercent)
-	return b.keep(r)
+	if err := b.keep(r); err != nil {
+		return err
+	}
+	return b.manyOpen(store, r.Queues)
 }
 
 func (r result) String() string {
@@ -238,12 +261,7 @@ func (b *bench) generateAt(store string, messages int64, topics, queues, body in
 
 // once runs one backfill from nothing, and verifies it twice.
 func (b *bench) once(store string, messages int64) (r result, err error) {
-	for _, d := range []string{"consumequeue_rocksdb", "tandemmq"} {
-		if err := os.RemoveAll(filepath.Join(store, d)); err != nil {
-			return r, err
-		}
-	}
-	if err := exec.Command("sync").Run(); err != nil {
+	if err := clear(store); err != nil {
 		return r, err
 	}
 	if r.ScanPerSecond, err = scan(filepath.Join(store, "commitlog")); err != nil { // brings the log into the page cache, too
@@ -272,7 +290,11 @@ func (b *bench) once(store string, messages int64) (r result, err error) {
 	if filled.Units != messages {
 		return r, fmt.Errorf("the backfill wrote %d units, the store has %d messages", filled.Units, messages)
 	}
-	for level, rate := range map[string]*float64{"units": &r.VerifyPerSecond, "records": &r.RecordsPerSecond} {
+	for _, level := range []string{"units", "records"} {
+		rate := &r.VerifyPerSecond
+		if level == "records" {
+			rate = &r.RecordsPerSecond
+		}
 		var verified struct {
 			Units        int64
 			ElapsedNanos int64
@@ -291,6 +313,16 @@ func (b *bench) once(store string, messages int64) (r result, err error) {
 	}
 	r.RocksBytes, err = treeBytes(filepath.Join(store, "consumequeue_rocksdb"))
 	return r, err
+}
+
+// clear leaves of a store what it was generated with, and nothing that is still to be written to the disk.
+func clear(store string) error {
+	for _, d := range []string{"consumequeue_rocksdb", "tandemmq"} {
+		if err := os.RemoveAll(filepath.Join(store, d)); err != nil {
+			return err
+		}
+	}
+	return exec.Command("sync").Run()
 }
 
 // step runs one step of a migration, puts what it reports into out, and returns the largest RssAnon that was seen, in MiB.
