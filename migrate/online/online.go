@@ -100,14 +100,14 @@ type Migration struct {
 	urgent atomic.Int64 // steps that do not wait until a verification is done
 
 	certified *migrate.CertifiedQueues // of the last verification; nil: none counts. Guarded by step
-	retry     time.Time                    // when what could not be done is tried again. The same
-	saved     time.Time                    // when progress was last written. The same
-	rounds    int                          // of repairs. The same
-	mending   bool                         // queues are built again, or were by now, for what was found last. The same
-	shadow    int64                        // differences found by shadow reads that count no more: the state was told, or everything was compared since. The same
-	judged    int64                        // of these, those that the log has decided. The same
-	covered   *state.Coverage              // of the comparison in which certified was found; nil: that of a verification. The same
-	stuck     bool                         // the side that is kept is not compared again before somebody has asked for something. The same
+	retry     time.Time                // when what could not be done is tried again. The same
+	saved     time.Time                // when progress was last written. The same
+	rounds    int                      // of repairs. The same
+	mending   bool                     // queues are built again, or were by now, for what was found last. The same
+	shadow    int64                    // differences found by shadow reads that count no more: the state was told, or everything was compared since. The same
+	judged    int64                    // of these, those that the log has decided. The same
+	covered   *state.Coverage          // of the comparison in which certified was found; nil: that of a verification. The same
+	stuck     bool                     // the side that is kept is not compared again before somebody has asked for something. The same
 
 	topics topicsSeen
 

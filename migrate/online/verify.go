@@ -50,12 +50,12 @@ func (e *DiffersError) ExitCode() int { return 3 }
 // scope says what of the queues is compared.
 type scope struct {
 	since  *migrate.CertifiedQueues // what was compared before, and is not compared again; nil: nothing was
-	all    bool                         // it is compared again
-	topics []string                     // that of these topics is
-	only   map[cq.Key]struct{}          // of no other queues; nil: of all
-	ends   bool                         // nothing but the ends
-	alone  cq.Kind                      // that side against the log; empty: the sides with one another
-	share  int                          // of the time worked, so much is waited
+	all    bool                     // it is compared again
+	topics []string                 // that of these topics is
+	only   map[cq.Key]struct{}      // of no other queues; nil: of all
+	ends   bool                     // nothing but the ends
+	alone  cq.Kind                  // that side against the log; empty: the sides with one another
+	share  int                      // of the time worked, so much is waited
 }
 
 // begin returns from which slot on a queue is compared.
