@@ -75,8 +75,7 @@ func (p *probed) file(f *mappedfile.File, data []byte, pos int64, budget *int64)
 		if from >= to {
 			return nil
 		}
-		if n := leadingZeros(data[from:to]); from+n < to {
-			from += n
+		if from = skipZeros(f, data, from, to); from < to {
 			if p.dirtyAt < 0 {
 				advise(mmap.Sequential) // there is something to search through
 			}
@@ -103,6 +102,31 @@ func (p *probed) dirty(phy int64) {
 	if p.dirtyAt < 0 {
 		p.dirtyAt = phy
 	}
+}
+
+// zerosAhead are read at once where zeros are data, as in a file that was copied, or touched to have its pages in memory. The kernel takes no more of a piece that it is asked for than
+// the device takes with one request.
+const zerosAhead = 512 << 10
+
+// skipZeros returns the first byte of data[from:to] that is not zero, or to. All of it is data of the file, so asking for it makes no data of reserved blocks.
+func skipZeros(f *mappedfile.File, data []byte, from, to int64) int64 {
+	ask := func(at int64) {
+		if at < to {
+			_ = f.Advise(at, min(zerosAhead, to-at), mmap.WillNeed) // a hint
+		}
+	}
+	if to-from > zerosAhead {
+		ask(from)
+	}
+	for from < to {
+		end := min(from+zerosAhead, to)
+		ask(end)
+		if n := leadingZeros(data[from:end]); from+n < end {
+			return from + n
+		}
+		from = end
+	}
+	return to
 }
 
 // leadingZeros returns how many bytes at the beginning of b are zero.
