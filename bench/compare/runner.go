@@ -40,7 +40,7 @@ func profileTime(p Profile) time.Duration {
 func newPages(p Profile) int64 {
 	switch p {
 	case Quick:
-		return 384 << 20
+		return 512 << 20
 	case Full:
 		return 2 << 30
 	}

@@ -23,7 +23,7 @@ func MigrateScenarios() []Scenario {
 	}
 	part := func(name, title, prefix, headline string) Scenario {
 		return Scenario{
-			Name: "migrate/" + name, Title: title, Engines: []string{Migration}, Headline: headline, Shared: "migrate", Prefix: prefix, Run: runMigrate, Inputs: true,
+			Name: "migrate/" + name, Title: title, Engines: []string{Migration}, Headline: headline, Shared: "migrate", Prefix: prefix, Run: runMigrate, Inputs: true, Limit: slowLimit, Disk: 8 << 30,
 			Bounds: map[string]string{LimitRocksWalk: headline},
 		}
 	}

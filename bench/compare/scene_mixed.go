@@ -25,7 +25,7 @@ func MixedScenarios() []Scenario {
 func runMixed(ctx context.Context, r *Run) error {
 	w := Work{
 		Task: TaskMixed, Root: filepath.Join(r.Dir, "store"), Producers: 2, Readers: 1, Queues: queues, Body: load.BodyBytes,
-		Warmup: size(r.Profile, 50_000, 200_000), Messages: size(r.Profile, 100_000, 1_000_000),
+		Warmup: size(r.Profile, 50_000, 200_000), Messages: size(r.Profile, 300_000, 1_000_000),
 	}
 	if IsJava(r.Engine) {
 		return r.peer(ctx, w)

@@ -19,7 +19,7 @@ func OpenScenarios() []Scenario {
 			Run: func(ctx context.Context, r *Run) error { return r.open(ctx, logAlone, prepare) },
 		}
 	}
-	beside := []string{File, Rocks, Combine, Java}
+	ours := []string{File, Rocks, Combine}
 	return []Scenario{
 		{
 			Name: "dispatch/catch-up", Title: "queues and index built from the log, by store.Recover, after it was verified", Engines: []string{File, Rocks, Combine}, Headline: "buildPerSecond", Run: runCatchUp, Inputs: true,
@@ -29,9 +29,9 @@ func OpenScenarios() []Scenario {
 			Name: "dispatch/verify-log", Title: "the whole log read and its checksums verified, as recovery does that knows nothing of it; nothing of it in memory before", Engines: []string{File}, Headline: "verifyBytesPerSecond", Run: runScan, Inputs: true,
 			Bounds: map[string]string{LimitCRC: "verifyBytesPerSecond", LimitRead: "verifyBytesPerSecond"},
 		},
-		scenario("clean", "a store that was closed, until it serves", beside, false, nil),
+		scenario("clean", "a store that was closed, until it serves", []string{File, Rocks, Combine, Java}, false, nil),
 		scenario("crash", "a store with the mark of a crash and without its checkpoint, until it serves", []string{File, Rocks}, false, load.Lose),
-		scenario("rebuild", "a log with the mark of a crash and nothing else, until queues and index are built and it serves", beside, true, load.MarkAbort),
+		scenario("rebuild", "a log with the mark of a crash and nothing else, until queues and index are built and it serves", ours, true, load.MarkAbort),
 	}
 }
 

@@ -25,7 +25,7 @@ func PutScenarios() []Scenario {
 			Name: "put/async/" + name, Title: title, Engines: engines, QuickEngines: []string{File, Rocks, Combine, Java}, Headline: "putPerSecond", Full: full, NewPages: true,
 			Bounds: map[string]string{LimitCopyWarm: "logBytesPerSecond", LimitCopyCold: "logBytesPerSecond", LimitWriteBack: "logBytesPerSecond"},
 			Run: func(ctx context.Context, r *Run) error {
-				w := Work{Task: TaskPut, Producers: producers, Queues: queues, Body: body, Warmup: size(r.Profile, 50_000, 200_000), Messages: size(r.Profile, 150_000, 1_000_000)}
+				w := Work{Task: TaskPut, Producers: producers, Queues: queues, Body: body, Warmup: size(r.Profile, 50_000, 200_000), Messages: size(r.Profile, 500_000, 1_000_000)}
 				if body > load.BodyBytes { // as much as the disk takes in some seconds
 					w.Warmup, w.Messages = size(r.Profile, 5000, 50_000), size(r.Profile, 10_000, 100_000)
 				}
@@ -40,7 +40,7 @@ func PutScenarios() []Scenario {
 		}
 		return Scenario{
 			Name: fmt.Sprintf("put/sync/producers-%d", producers), Title: fmt.Sprintf("1 KiB by %d, each waits until it is on the disk", producers), Engines: engines,
-			QuickEngines: []string{File, Rocks, Java}, Headline: "putPerSecond", Full: full, Bounds: map[string]string{LimitSync: "putP50Nanos", LimitWriteBack: "logBytesPerSecond"},
+			QuickEngines: []string{File, Rocks}, Headline: "putPerSecond", Full: full, Bounds: map[string]string{LimitSync: "putP50Nanos", LimitWriteBack: "logBytesPerSecond"},
 			Run: func(ctx context.Context, r *Run) error {
 				return r.put(ctx, Work{
 					Task: TaskPut, Sync: true, Producers: producers, Queues: queues, Body: load.BodyBytes, Warmup: size(r.Profile, 1000, 2000), Time: size(r.Profile, time.Second, 3*time.Second),

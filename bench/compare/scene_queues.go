@@ -13,7 +13,7 @@ import (
 
 // QueueScenarios have stores with many queues, which they make.
 func QueueScenarios() (all []Scenario) {
-	ours := []string{File, Rocks, Combine}
+	ours := []string{File, Rocks}
 	for _, n := range []struct {
 		queues  int
 		engines []string

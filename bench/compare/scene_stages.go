@@ -33,7 +33,7 @@ func StageScenarios() (all []Scenario) {
 			Name: "stages/" + flush, Title: fmt.Sprintf("From the beginning of a put until the message is appended, durable, in its queue, its reader woken; %s flush, one message at a time", flush),
 			Engines: []string{File, Rocks, Combine}, QuickEngines: []string{File, Rocks}, Headline: "wokenP50Micros", Full: flush == "async", Limit: slowLimit,
 			Run: func(ctx context.Context, r *Run) error {
-				return runStages(ctx, r, stageSize{sync: flush == "sync", samples: size(r.Profile, 300, 1000), pause: 300 * time.Microsecond})
+				return runStages(ctx, r, stageSize{sync: flush == "sync", samples: size(r.Profile, 200, 1000), pause: 300 * time.Microsecond})
 			},
 		})
 	}

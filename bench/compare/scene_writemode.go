@@ -51,7 +51,7 @@ func WriteModeScenarios() (all []Scenario) {
 				Run: func(ctx context.Context, r *Run) error {
 					return runWriteMode(ctx, r, writeSize{
 						sync: c.flush == "sync", producers: c.producers, readers: readers,
-						time: size(r.Profile, 400*time.Millisecond, 2*time.Second), messages: size[int64](r.Profile, 150_000, 2_000_000),
+						time: size(r.Profile, 600*time.Millisecond, 2*time.Second), messages: size[int64](r.Profile, 1_000_000, 2_000_000),
 					})
 				},
 			})
