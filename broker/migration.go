@@ -27,7 +27,7 @@ import (
 //	verify
 //	cutover    topics: several separated by ';', none: all
 //	rollback   quick
-//	resolve    queues: several TOPIC/ID separated by ';'; side: file or rocks, none: the one that is read
+//	resolve    queues: several TOPIC/ID separated by ';'; side: file, rocks or log, none: the side that is read
 //	finalize   graceSeconds
 //
 // A step that takes longer than stepAnswer goes on: the answer is the status then, in which it is running, and a later status says what came of it.

@@ -22,8 +22,11 @@ type KeptSide struct {
 // errChosen is why a queue is diverged that gets the units of the other side.
 var errChosen = errors.New("somebody has chosen the units of the other side")
 
+// errAsked is why a queue is diverged that somebody has asked to be built again.
+var errAsked = errors.New("somebody has asked for it to be built again")
+
 // keepUnits is how many units are copied at once.
-const keepUnits = 4096
+const keepUnits = 1 << 16
 
 // KeepSide makes one side of a queue what the other side has, whatever the log says of it: for a difference that the log does not decide. kind is the side whose units stay; empty: the one that the queue is read from. The
 // other side's queue is removed and gets a copy, while the store goes on; reads come from the side that stays.
@@ -42,7 +45,50 @@ func (s *Store) KeepSide(ctx context.Context, k cq.Key, kind cq.Kind) (KeptSide,
 	return kept, nil
 }
 
-// Serving returns the side that a queue is read from.
+// RebuildQueue has a queue be built again from the log, soon: on the side that it is not read from and, where the log proves what comes of it, on the other one. It is for slots that are wrong on both sides,
+// which no comparison of the two decides. What the log has nothing of still differs then, and counts as given up.
+//
+// Errors: ErrNotCombined; ErrRebuilding, with the reason, while the sides are not both there.
+func (s *Store) RebuildQueue(k cq.Key) error {
+	d, err := s.combined()
+	if err != nil {
+		return err
+	}
+	d.mending.Lock()
+	defer d.mending.Unlock()
+	kind := d.serving(k)
+	if err := d.keepable(k, kind); err != nil {
+		return fmt.Errorf("build queue %s again: %w", k, err)
+	}
+	other := otherKind(kind)
+	for _, one := range combinedKinds {
+		d.ungive(one, k)
+	}
+	d.store.Heal(other, k) // it is marked anew, which has it be mended
+	d.store.MarkDiverged(other, k, errAsked)
+	return nil
+}
+
+// keepable tells why the sides of a queue cannot be brought together, that of kind being the one that it is read from meanwhile.
+func (d *sides) keepable(k cq.Key, kind cq.Kind) error {
+	if len(d.responsible(k)) < len(combinedKinds) || d.unserved(k) {
+		return fmt.Errorf("the sides do not both have queues like it: %w", ErrNotCombined)
+	}
+	for _, one := range combinedKinds {
+		if err := errors.Join(d.store.Failure(one), d.heldError(one)); err != nil {
+			return fmt.Errorf("%w: %w", ErrRebuilding, err)
+		}
+	}
+	if _, ok := d.side(kind).Queue(k); !ok {
+		return fmt.Errorf("the %s side has no such queue", kind)
+	}
+	if d.store.IsDiverged(kind, k) {
+		return fmt.Errorf("the %s side lacks what came since it was found to differ: keep the %s side", kind, otherKind(kind))
+	}
+	return nil
+}
+
+// serving returns the side that a queue is read from.
 func (d *sides) serving(k cq.Key) cq.Kind {
 	kind := d.store.PreferredOf(k)
 	if d.store.IsDiverged(kind, k) {
@@ -61,24 +107,15 @@ func (d *sides) keep(ctx context.Context, k cq.Key, kind cq.Kind) (kept KeptSide
 	if kind != cq.KindFile && kind != cq.KindRocks {
 		return kept, fmt.Errorf("side %q: want %s or %s", kind, cq.KindFile, cq.KindRocks)
 	}
-	if len(d.responsible(k)) < len(combinedKinds) || d.unserved(k) {
-		return kept, fmt.Errorf("the sides do not both have queues like it: %w", ErrNotCombined)
+	if err := d.keepable(k, kind); err != nil {
+		return kept, err
 	}
-	for _, one := range combinedKinds {
-		if err := errors.Join(d.store.Failure(one), d.heldError(one)); err != nil {
-			return kept, fmt.Errorf("%w: %w", ErrRebuilding, err)
-		}
-	}
-	src, ok := d.side(kind).Queue(k)
-	if !ok {
-		return kept, fmt.Errorf("the %s side has no such queue", kind)
-	}
-	if d.store.IsDiverged(kind, k) {
-		return kept, fmt.Errorf("the %s side lacks what came since it was found to differ: keep the %s side", kind, otherKind(kind))
-	}
+	src, _ := d.side(kind).Queue(k)
 	other := otherKind(kind)
 	target := d.side(other).(cq.Importer)
-	c := keepCopy{d: d, src: src, target: target, kept: &kept}
+	release := d.v.s.brake.use()
+	defer release()
+	c := keepCopy{d: d, src: src, target: target, kept: &kept, p: &braking{b: &d.v.s.brake}}
 	if err := c.whole(ctx); err != nil { // before anything is removed
 		return kept, err
 	}
@@ -143,6 +180,7 @@ type keepCopy struct {
 	src    cq.Queue
 	target cq.Importer
 	kept   *KeptSide
+	p      *braking
 	at     int64 // what was copied ends there
 	ms     int64 // the store time of the last unit
 }
@@ -198,7 +236,7 @@ func (c *keepCopy) each(ctx context.Context, from, to int64, do func(slot int64,
 	}
 	buf := make([]cq.Unit, min(keepUnits, max(to-from, 0)))
 	for slot := from; slot < to; {
-		if err := ctx.Err(); err != nil {
+		if err := c.p.pause(ctx, 0); err != nil {
 			return err
 		}
 		n, err := c.src.Read(slot, buf[:min(int64(len(buf)), to-slot)])

@@ -120,6 +120,74 @@ func TestKeepSide(t *testing.T) {
 	}
 }
 
+// What was cut off while the other side's queue was half copied is built from the log when the store is opened again. Until then the side that stays is read.
+func TestKeepSideIsCutOff(t *testing.T) {
+	needRocksDB(t)
+	k := cq.Key{Topic: "T", QueueID: 1}
+	for _, prefer := range viewKinds {
+		t.Run(string(prefer.kind()), func(t *testing.T) {
+			o := combineOptions()
+			o.CombineCQPreferCQType = prefer
+			root := undecidedStore(t, o)
+			s := openCombined(t, root, o)
+			awaitSides(t, s)
+			d, other := s.views.sides, otherKind(prefer.kind())
+			d.giveUp(other, k)
+			d.store.MarkDiverged(other, k, errChosen)
+			require.NoError(t, d.dropAll(t.Context(), other, []cq.Key{k}))
+			q, _ := d.side(prefer.kind()).Queue(k)
+			units := make([]cq.Unit, 60)
+			n, err := q.Read(0, units)
+			require.NoError(t, err)
+			for i := range units[:n] {
+				units[i].StoreTimestampMs = 1
+			}
+			require.NoError(t, d.side(other).(cq.Importer).Import(t.Context(), []cq.Run{{Key: k, Units: units[:n]}}))
+			require.Len(t, readAll(t, s, "T", 0), 150)
+			putSome(t, s, 5)
+			require.NoError(t, s.Close())
+
+			s = openCombined(t, root, o)
+			defer s.Close()
+			awaitMended(t, s)
+			require.NoError(t, s.Close())
+			requireWhole(t, root, o)
+		})
+	}
+}
+
+// awaitMended waits until the sides are what the log says.
+func awaitMended(t *testing.T, s *Store) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return s.views.compared() && s.views.sides.lacking() == nil && verifySides(t, s, VerifySidesOptions{Samples: 1000}).different == 0
+	}, 20*time.Second, 5*time.Millisecond)
+}
+
+// A queue of which both sides are wrong in a slot is built from the log on both, where somebody asks for it, while the store goes on.
+func TestRebuildQueue(t *testing.T) {
+	needRocksDB(t)
+	k := cq.Key{Topic: "T", QueueID: 1}
+	for _, prefer := range viewKinds {
+		t.Run(string(prefer.kind()), func(t *testing.T) {
+			o := combineOptions()
+			o.CombineCQPreferCQType = prefer
+			root := undecidedStore(t, o)
+			s := openCombined(t, root, o)
+			awaitSides(t, s)
+			require.False(t, verifySides(t, s, VerifySidesOptions{}).at[k].Mending)
+			require.NoError(t, s.RebuildQueue(k))
+			putSome(t, s, 5)
+			awaitMended(t, s)
+			require.Len(t, readAll(t, s, "T", 1), 155)
+			require.ErrorContains(t, s.RebuildQueue(cq.Key{Topic: "no"}), "has no such queue")
+			require.NoError(t, s.Close())
+			requireWhole(t, root, o)
+			require.ErrorIs(t, s.RebuildQueue(k), ErrClosed)
+		})
+	}
+}
+
 // A side with a slot without a unit cannot be copied: nothing is changed, and the other side can be kept.
 func TestKeepSideOfAQueueWithAHole(t *testing.T) {
 	needRocksDB(t)
@@ -166,9 +234,7 @@ func TestBothSidesOfAQueueAreMended(t *testing.T) {
 	require.Len(t, v.Found, 2)
 	require.Regexp(t, "^slots 20 to 21, file side: wrong-position: ", v.Found[0].String())
 	require.Regexp(t, "^slot 90, rocks side: wrong-position: ", v.Found[1].String())
-	require.Eventually(t, func() bool {
-		return s.views.sides.lacking() == nil && verifySides(t, s, VerifySidesOptions{Samples: 200}).different == 0
-	}, 20*time.Second, 5*time.Millisecond)
+	awaitMended(t, s)
 	require.NoError(t, s.Close())
 	requireWhole(t, root, o)
 }

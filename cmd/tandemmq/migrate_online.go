@@ -71,7 +71,7 @@ func migrateOnlineCommand() *cli.Command {
 					return o.step(broker.MigrateRollback, "quick", strconv.FormatBool(o.c.Bool("quick")))
 				},
 				&cli.BoolFlag{Name: "quick", Usage: "for an emergency: compare the ends of the queues alone, also where nothing counts that was compared before"}),
-			step("resolve", "choose which side of queues stays, where the log does not tell which is right", "The other side gets a copy of it. The audit trail says who has chosen what. Only queues in which something was found can be named.",
+			step("resolve", "choose which side of queues stays, where the log does not tell which is right", "The other side gets a copy of it. With --keep log the queue is built again from the log on both, as far as that has its records: try this first. The audit trail says who has chosen what. Only queues in which something was found can be named.",
 				func(o *onlineCall) error {
 					queues := o.c.StringSlice("queue")
 					if len(queues) == 0 {
@@ -80,7 +80,7 @@ func migrateOnlineCommand() *cli.Command {
 					return o.step(broker.MigrateResolve, "queues", strings.Join(queues, ";"), "side", o.c.String("keep"))
 				},
 				&cli.StringSliceFlag{Name: "queue", Usage: "a `QUEUE`, as TOPIC/ID; may be given several times"},
-				&cli.StringFlag{Name: "keep", Usage: "the `SIDE` whose units stay: file or rocks (default: the one that the queue is read from)"}),
+				&cli.StringFlag{Name: "keep", Usage: "the `SIDE` whose units stay: file or rocks (default: the one that the queue is read from); or log"}),
 			step("finalize", "give up the side that reads do not belong to", "The side that is kept is compared once more, each unit of each queue: this waits for it, and status shows how far it is. The next start of the broker, after a stop in order, moves the other one to tandemmq/retired in the store's directory, and keeps the other side alone. It is deleted after --grace.",
 				func(o *onlineCall) error {
 					grace := o.c.Duration("grace")

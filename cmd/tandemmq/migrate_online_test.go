@@ -261,6 +261,38 @@ func TestMigrateStatusOfABackfill(t *testing.T) {
 	require.Equal(t, 2, code, errs)
 }
 
+// The status tells of what was found, what became of it, and of what was asked for.
+func TestPrintOnlineFindings(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	st := online.Status{
+		Phase: state.Cutover, Online: true, From: cq.KindFile, To: cq.KindRocks, Queues: cq.KindCombine, Reads: cq.KindRocks,
+		Findings: &online.Findings{Found: 1234, Healed: 1200, Remaining: 34},
+		Asked: []online.Step{
+			{Name: "rollback", Actor: "me", Begun: at, Error: "rollback refused: long ago"},
+			{Name: "verify", Actor: "me", Begun: at},
+			{Name: "finalize", Actor: "you", Begun: at, Running: true},
+			{Name: "resolve", Actor: "me", Begun: at, Error: "resolve refused for 2 reasons:\n  - a\n  - b"},
+		},
+		Topics: []online.Topic{{Topic: "T", Queues: 9, Verified: 8, Found: 5, Healed: 3, Kept: 1, Remaining: 1}},
+	}
+	var b strings.Builder
+	printOnline(&b, &st, false)
+	require.Regexp(t, `found to differ +1,234 queues; 1,200 healed, 34 remaining\n`, b.String())
+	require.Regexp(t, `asked for +finalize by you at 2026-01-02T03:04:05Z: being done\n`, b.String())
+	require.Regexp(t, `asked for +resolve by me at 2026-01-02T03:04:05Z: resolve refused for 2 reasons\n`, b.String())
+	require.NotContains(t, b.String(), "long ago")
+	require.Regexp(t, `T +9 +0 +.* 8 of 9 +0 +5 +3 +1\n`, b.String())
+	st.Findings.Kept, st.Findings.Remaining = 2, 32
+	st.Chosen = []state.KeptQueue{{QueueName: state.QueueName{Topic: "T", QueueID: 3}, Side: cq.KindRocks, To: 7, By: "me", Time: at}}
+	b.Reset()
+	printOnline(&b, &st, false)
+	require.Regexp(t, `found to differ +1,234 queues; 1,200 healed, of 2 a side was chosen, 32 remaining\n`, b.String())
+	require.Regexp(t, `chosen +queue T/3: the rocks side stays, by me at 2026-01-02T03:04:05Z\n`, b.String())
+	require.False(t, settled(&st), "a step is being done")
+	st.Phase = state.Finalizing
+	require.Contains(t, nextOnline(&st), "is compared once more")
+}
+
 // A step that is answered before it is over is waited for, and what came of it is told as if it had been the answer.
 func TestMigrateOnlineStepIsWaitedFor(t *testing.T) {
 	for _, c := range []struct {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -269,7 +270,7 @@ func TestFinalizeIsComparedAgain(t *testing.T) {
 
 // A difference that the log does not decide blocks what gives a side up, and the way back, until somebody chooses; what then is the same on both sides, and goes on.
 func TestResolve(t *testing.T) {
-	for _, keep := range []cq.Kind{"", cq.KindFile} {
+	for _, keep := range []cq.Kind{"", cq.KindFile, KeepLog} {
 		t.Run(fmt.Sprintf("keep %q", keep), func(t *testing.T) {
 			r := newReal(t, 3)
 			ctx := t.Context()
@@ -290,7 +291,25 @@ func TestResolve(t *testing.T) {
 			r.restart(t)
 			r.await(t, state.Cutover)
 			r.put(t, 3)
-			require.NoError(t, r.m.Resolve(ctx, "the operator", []cq.Key{k}, keep))
+			require.Eventually(t, func() bool { // what differs is compared after a restart
+				err = r.m.Resolve(ctx, "the operator", []cq.Key{k}, keep)
+				return err == nil || !strings.Contains(err.Error(), "queues are compared")
+			}, 20*time.Second, time.Millisecond)
+			require.NoError(t, err)
+			if keep == KeepLog {
+				require.Eventually(t, func() bool { return *r.m.Status().Findings == Findings{Found: 1, Healed: 1} }, 20*time.Second, time.Millisecond)
+				history := r.m.Status().History
+				at := slices.IndexFunc(history, func(h state.HistoryEntry) bool { return h.Event == state.QueueRebuilt })
+				require.Equal(t, [2]string{"the operator", "built again from the log: A/1"}, [2]string{history[at].Actor, history[at].Note})
+				require.NoError(t, r.m.Finalize(ctx, "me", time.Hour))
+				r.restart(t)
+				require.Equal(t, cq.KindRocks, r.s.QueueKind())
+				require.NoError(t, r.s.CheckSide(ctx, cq.KindRocks, store.VerifySidesOptions{}, func(v *store.SideVerdict) error {
+					require.True(t, v.OK(), "%v", v.Words())
+					return nil
+				}))
+				return
+			}
 			st := r.m.Status()
 			require.Equal(t, &Findings{Found: 1, Kept: 1}, st.Findings)
 			require.Empty(t, st.Differences)

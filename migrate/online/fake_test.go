@@ -179,6 +179,8 @@ func (f *fake) KeepSide(_ context.Context, k cq.Key, kind cq.Kind) (store.KeptSi
 	return store.KeptSide{Key: k, Side: kind, To: f.max[k], Copied: f.max[k]}, nil
 }
 
+func (f *fake) RebuildQueue(cq.Key) error { return f.keepErr }
+
 func (f *fake) Watermarks() store.Watermarks {
 	f.mu.Lock()
 	defer f.mu.Unlock()

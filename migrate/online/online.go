@@ -34,6 +34,7 @@ type Store interface {
 	// CheckSide is for a side that has no other to be compared with, also in a store with one kind of queues.
 	CheckSide(ctx context.Context, kind cq.Kind, o store.VerifySidesOptions, each func(v *store.SideVerdict) error) error
 	KeepSide(ctx context.Context, k cq.Key, kind cq.Kind) (store.KeptSide, error)
+	RebuildQueue(k cq.Key) error
 }
 
 var _ Store = (*store.Store)(nil)
@@ -158,6 +159,7 @@ func Open(s Store, o Options) (*Migration, error) {
 // adopt finds out what of a verification still counts.
 func (m *Migration) adopt() error {
 	st := m.state()
+	m.mending = (st.Phase == state.Cutover || st.Phase == state.RolledBack) && len(openQueues(&st)) > 0 // it is seen whether they were built again
 	if st.Online == nil || st.Phase != state.Verified && st.Phase != state.Cutover && st.Phase != state.RollingBack && st.Phase != state.Finalizing {
 		return nil
 	}

@@ -12,9 +12,13 @@ import (
 	"github.com/tandemq/tandemmq/store"
 )
 
+// KeepLog is for Resolve: the log is what stays.
+const KeepLog cq.Kind = "log"
+
 // Resolve has one side of each of the queues stay, whatever the log says of it: for differences that the log does not decide, which keep everything else from going on. side is the one whose units stay; empty: the one that the
 // queue is read from. The other side gets a copy; where there is no whole other side, the queue is only not held against the log any more, up to where it ends now. Who has chosen what is in the audit trail, and in
-// Status.Chosen. Verified before the cutover is nothing then; when nothing else differs the verification begins again.
+// Status.Chosen. Verified before the cutover is nothing then; when nothing else differs the verification begins again. With KeepLog nothing is chosen: the queues are built again from the log on both sides, as far as it has
+// their records, and compared then.
 //
 // Errors: *migrate.RefusedError, for a queue in which nothing was found; those of the store, after which the queues before are done.
 func (m *Migration) Resolve(ctx context.Context, actor string, keys []cq.Key, side cq.Kind) (err error) {
@@ -30,8 +34,8 @@ func (m *Migration) Resolve(ctx context.Context, actor string, keys []cq.Key, si
 		return refused("resolve", nothing(&st))
 	case len(keys) == 0:
 		return refused("resolve", "say which queues, each as TOPIC/ID")
-	case side != "" && side != cq.KindFile && side != cq.KindRocks:
-		return refused("resolve", fmt.Sprintf("side %q: use %s or %s", side, cq.KindFile, cq.KindRocks))
+	case side != "" && side != cq.KindFile && side != cq.KindRocks && side != KeepLog:
+		return refused("resolve", fmt.Sprintf("side %q: use %s, %s or %s", side, cq.KindFile, cq.KindRocks, KeepLog))
 	case st.Phase == state.Planned || st.Phase == state.Backfilling || st.Phase == state.CatchingUp || st.Phase == state.Finalized:
 		return refused("resolve", fmt.Sprintf("the migration is %s: nothing was compared", st.Phase))
 	}
@@ -45,7 +49,10 @@ func (m *Migration) Resolve(ctx context.Context, actor string, keys []cq.Key, si
 	if len(reasons) > 0 {
 		return refused("resolve", reasons...)
 	}
-	m.stuck = false
+	m.stuck, m.rounds = false, 0
+	if side == KeepLog {
+		return m.rebuild(actor, keys)
+	}
 	for _, k := range keys {
 		if err := m.resolveOne(ctx, actor, k, side); err != nil {
 			return fmt.Errorf("resolve: %w", err)
@@ -56,10 +63,28 @@ func (m *Migration) Resolve(ctx context.Context, actor string, keys []cq.Key, si
 		m.kickNow()
 		return nil
 	}
-	m.rounds, m.mending = 0, false
+	m.mending = false
 	err = m.advance(state.VerifyStart, actor, "a side was chosen of each queue that differed", nil)
 	m.kickNow()
 	return err
+}
+
+// rebuild has queues be built again from the log.
+func (m *Migration) rebuild(actor string, keys []cq.Key) error {
+	var names []string
+	for _, k := range keys {
+		if err := m.s.RebuildQueue(k); err != nil {
+			return fmt.Errorf("resolve: %w", err)
+		}
+		names = append(names, k.String())
+	}
+	m.mending = true
+	m.kickNow()
+	what := "built again from the log: " + strings.Join(names[:min(len(names), maxDifferences)], ", ")
+	if more := len(names) - maxDifferences; more > 0 {
+		what += fmt.Sprintf(" and %d more", more)
+	}
+	return m.change(func(st *state.State) { st.Note(state.QueueRebuilt, actor, what, m.now()) })
 }
 
 func (m *Migration) resolveOne(ctx context.Context, actor string, k cq.Key, side cq.Kind) error {

@@ -73,7 +73,7 @@ func (m *Migration) Begin(ctx context.Context, actor string, o BeginOptions) err
 	if o.Layout == "" {
 		o.Layout = state.LayoutSeparate
 	}
-	m.certified, m.rounds = nil, 0
+	m.certified, m.covered, m.rounds, m.mending, m.stuck = nil, nil, 0, false, false
 	note := fmt.Sprintf("from %s to %s in a running broker", from, o.To)
 	if !m.combined() {
 		note += ", which has to be restarted once to write both"
@@ -295,7 +295,7 @@ func (m *Migration) whole(step string, kinds ...cq.Kind) error {
 			reasons = append(reasons, fmt.Sprintf("%d queues are being built again on the %s side", s.Diverged, kind))
 		}
 		if s.Given > 0 {
-			reasons = append(reasons, fmt.Sprintf("%d queues of the %s side differ, or it cannot have them: of a queue that differs, `tandemmq migrate online resolve --queue` keeps the side that is read", s.Given, kind))
+			reasons = append(reasons, fmt.Sprintf("%d queues of the %s side differ, or it cannot have them: of a queue that differs, `tandemmq migrate online resolve --queue TOPIC/ID` says what stays", s.Given, kind))
 		}
 		if s.Failure != nil {
 			reasons = append(reasons, fmt.Sprintf("the %s side was given up: %v", kind, s.Failure))

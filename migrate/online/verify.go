@@ -33,11 +33,11 @@ type DiffersError struct {
 
 func (e *DiffersError) Error() string {
 	found := fmt.Sprintf("%d queues differ between files and RocksDB", e.Queues)
-	advice := "the log does not tell which side is right: `tandemmq migrate online resolve --queue` keeps the one that is read"
+	advice := "the log does not tell which side is right: `tandemmq migrate online resolve --queue TOPIC/ID` says what stays"
 	switch {
 	case e.Alone != "":
 		found = fmt.Sprintf("%d queues of the %s side are not as the log says, and the other side is not whole", e.Queues, e.Alone)
-		advice = "a restart with both sides open has the other one be filled, and what differs be decided; `tandemmq migrate repair` mends the stopped store; `tandemmq migrate online resolve --queue` keeps it as it is"
+		advice = "a restart with both sides open has the other one be filled, and what differs be decided; `tandemmq migrate repair` mends the stopped store; `tandemmq migrate online resolve --queue TOPIC/ID` keeps it as it is"
 	case e.Mending:
 		advice = "queues are being built again from the log: ask for it again when `tandemmq migrate online status` says that they are healed"
 	}

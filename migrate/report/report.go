@@ -232,6 +232,20 @@ func findings(o *migrate.Overview) htmlreport.Section {
 	if d := o.State.Online; d != nil && len(d.Differences) > 0 {
 		s.Blocks = append(s.Blocks, &htmlreport.List{Mark: htmlreport.Bad, Items: d.Differences})
 	}
+	if d := o.State.Online; d != nil && d.Findings != nil {
+		f := d.Findings
+		list := &htmlreport.List{Mark: htmlreport.Good, Items: []string{
+			fmt.Sprintf("%d queues were found to differ since the migration was begun; %d healed, of %d a side was chosen, %d remaining.", f.Found, f.Healed, f.Kept, f.Remaining()),
+		}}
+		if f.Remaining() > 0 {
+			list.Mark = htmlreport.Bad
+		}
+		for i := range d.Kept {
+			k := &d.Kept[i]
+			list.Items = append(list.Items, fmt.Sprintf("Queue %s/%d: the %s side stays, chosen by %s at %s.", k.Topic, k.QueueID, k.Side, k.By, htmlreport.Time(k.Time)))
+		}
+		s.Blocks = append(s.Blocks, list)
+	}
 	if notices := noticesOf(o); notices.Len() > 0 {
 		add("Kept as they are", notices)
 	} else if len(o.State.Notices) > 0 {

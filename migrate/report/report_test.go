@@ -54,6 +54,8 @@ func sample() *migrate.Overview {
 	}
 	st.From, st.To, st.Kept, st.RocksLayout, st.BackfilledTo = cq.KindFile, cq.KindRocks, cq.KindRocks, state.LayoutShared, 9000
 	st.Online = &state.Online{Differences: []string{"queue " + hostile + "/0: slot 7"}, Verified: &state.Coverage{Units: 4321}}
+	st.Online.Findings = &state.Findings{Found: 6, Healed: 3, Kept: 1}
+	st.Online.Kept = []state.KeptQueue{{QueueName: state.QueueName{Topic: hostile, QueueID: 9}, Side: cq.KindRocks, By: "chooser", Time: at}}
 	st.Retired = []state.Retired{{Kind: cq.KindFile, Path: "tandemmq/retired/x", Until: at}}
 	o.State = st
 	o.Disk = map[cq.Kind]int64{cq.KindRocks: 25 << 20}
@@ -97,6 +99,7 @@ func TestHTML(t *testing.T) {
 		"wrong-tags", shown+"/1", "5 and 2 more", "1234", "what is wrong [file x]; is rewritten", "The repair of 2026-11-30 12:00:00 UTC by mender, which was cut off",
 		"200 – 499", "3,456 units in 12 queues", "40 MiB", "25 MiB", "After is 62 % of before", // 62.5 is rounded to even
 		"planned (before: files alone)", "finalized (after: RocksDB alone)", "cutover (both are written)", "backfilling (a side is filled)", "1,530",
+		"6 queues were found to differ since the migration was begun; 3 healed, of 1 a side was chosen, 2 remaining.", "Queue "+shown+"/9: the rocks side stays, chosen by chooser at 2026-11-30 12:00:00 UTC.",
 		"320", "abc", "4,321 units", "How fast", "Over time", "catching-up")
 	for i, h := range sample().State.History {
 		has(t, text, fmt.Sprintf("note %d", i), string(h.Event), string(h.Phase))

@@ -60,6 +60,7 @@ const (
 	StepDiffers    Event = "step-differs"    // after the cutover, a step has compared queues and found differences; likewise a note
 	Healed         Event = "healed"          // queues that differed after the cutover were built again and are the same; likewise a note
 	QueueKept      Event = "queue-kept"      // somebody has chosen which side of a queue stays; likewise a note
+	QueueRebuilt   Event = "queue-rebuilt"   // somebody has asked for queues to be built again from the log; likewise a note
 )
 
 // transitions is the whole machine: for each event, from which phases it may come and where it leads. An event that
