@@ -92,7 +92,8 @@ func (m *Migrator) estimate(ctx context.Context, p *Plan, source cq.Reader, s *s
 	if m.state.Phase == PhaseBackfilling && m.state.To == p.To && p.LogEnd > p.LogMin && !m.opt.Restart {
 		left = 1 - float64(max(m.state.BackfilledTo-p.LogMin, 0))/float64(p.LogEnd-p.LogMin)
 	}
-	scan := time.Duration(float64(p.LogEnd-p.LogMin)/c.logBytesPerSecond*float64(time.Second)) + times(c.readQueue, queues) + times(c.readUnit+joinPerUnit, units)
+	pieces := max(queues, units/float64(readAhead(p.Queues))) // in which a backfill reads the queues
+	scan := time.Duration(float64(p.LogEnd-p.LogMin)/c.logBytesPerSecond*float64(time.Second)) + times(c.readQueue, pieces) + times(c.readUnit+joinPerUnit, units)
 	write := times(c.importUnit, units)
 	both := scan + write
 	if chunks := units / float64(m.opt.ChunkUnits); chunks > 1 { // the one goes on beside the other
@@ -102,7 +103,7 @@ func (m *Migrator) estimate(ctx context.Context, p *Plan, source cq.Reader, s *s
 	workers := float64(runtime.GOMAXPROCS(0))
 	records := max(float64(m.opt.Samples), 2*queues)
 	compare := times(c.readQueue+c.checkQueue, queues) + times(c.readUnit+c.checkUnit, units) + times(c.record, min(records, units))
-	p.EstimateVerify = 2*listed + c.open + times(compare, 1/min(workers, max(queues, 1)))
+	p.EstimateVerify = c.open + times(listed+compare, 1/min(workers, max(queues, 1))) // each queue is looked at by who compares it
 	p.Estimate = p.EstimateBackfill + p.EstimateVerify
 	return nil
 }
@@ -140,35 +141,78 @@ func (m *Migrator) measure(ctx context.Context, p *Plan, source cq.Reader, s *sa
 	return &c, m.measureLog(&c, p, runs)
 }
 
-// read reads the units of the sample.
+// read reads the units of the sample, as a pass over all queues does.
 func (c *costs) read(ctx context.Context, source cq.Reader, s *sample) ([]sampled, error) {
 	per := int64(max(sampleUnits/len(s.queues), 1))
 	runs := make([]sampled, len(s.queues))
-	queues := make([]cq.Queue, len(s.queues))
-	start := time.Now()
 	for i := range s.queues {
 		q := &s.queues[i]
 		n := min(q.bounds.Max-q.bounds.Min, per)
 		runs[i] = sampled{key: q.key, from: q.bounds.Min + (q.bounds.Max-q.bounds.Min-n)/2, units: make([]cq.Unit, n)}
-		queues[i], _ = source.Queue(q.key)
-		if _, err := readUnits(queues[i], runs[i].from, runs[i].units[:1]); err != nil {
-			return nil, err
-		}
 	}
-	c.readQueue = time.Since(start) / time.Duration(len(runs))
-	total := 0
-	start = time.Now()
-	for i := range runs {
-		r := &runs[i]
-		n, err := readUnits(queues[i], r.from, r.units)
-		if err != nil || ctx.Err() != nil {
-			return nil, errors.Join(err, ctx.Err())
+	side := newSideReader(source)
+	var err error
+	c.readQueue, c.readUnit, err = timeReads(ctx, runs, func(r *sampled, most int) (n int, err error) {
+		if len(r.units) > compareBatch { // of a long one
+			q, ok := source.Queue(r.key)
+			if !ok {
+				return 0, nil
+			}
+			n, err = readUnits(q, r.from, r.units[:most])
+		} else if n, err = side.read(r.key, r.from, r.units[:most]); impossibleUnit(err) {
+			n, err = 0, nil
 		}
-		r.units = r.units[:n]
-		total += n
+		if most == len(r.units) || n == 0 {
+			r.units = r.units[:n]
+		}
+		return n, err
+	})
+	if err != nil {
+		return nil, err
 	}
-	c.readUnit = time.Since(start) / time.Duration(max(total, 1))
 	return slices.DeleteFunc(runs, func(r sampled) bool { return len(r.units) == 0 }), nil
+}
+
+// timeReads reads the units of the runs and returns what one call takes for each queue, and what each unit adds to that: of every other run one unit is read, of those between them all. What was not read
+// then is read afterwards.
+func timeReads(ctx context.Context, runs []sampled, read func(r *sampled, most int) (int, error)) (queue, unit time.Duration, err error) {
+	var took [2]time.Duration
+	var calls, units [2]int
+	pass := func(which int, from, step int, all bool) error {
+		start := time.Now()
+		for i := from; i < len(runs); i += step {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r, most := &runs[i], 1
+			if all {
+				most = len(r.units)
+			}
+			n, err := read(r, min(most, len(r.units)))
+			if err != nil {
+				return err
+			}
+			calls[which]++
+			units[which] += n
+		}
+		took[which] += time.Since(start)
+		return nil
+	}
+	err = pass(0, 0, 2, false)
+	if err == nil {
+		err = pass(1, min(1, len(runs)-1), 2, true)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	queue = took[0] / time.Duration(max(calls[0], 1))
+	if more := units[1] - calls[1]; more > 0 {
+		unit = max(took[1]-queue*time.Duration(calls[1]), 0) / time.Duration(more)
+	}
+	if len(runs) > 1 {
+		err = pass(0, 0, 2, true)
+	}
+	return queue, unit, err
 }
 
 // giveTimes gives units of files the store times that they may have: between those of the log's first record and its last one, by where they are.
@@ -248,33 +292,22 @@ func (c *costs) write(ctx context.Context, t Target, runs []sampled, chunks bool
 		c.importUnit, c.importQueue = 0, (took+published)/time.Duration(len(runs))
 	}
 
-	queues := make([]cq.Queue, len(runs))
-	var one [1]cq.Unit
-	start = time.Now()
-	for i := range runs {
-		q, ok := t.Queue(runs[i].key)
-		if !ok {
-			return errors.New("estimate: a queue of the sample was not written")
-		}
-		queues[i] = q
-		if _, err := q.Read(runs[i].from, one[:]); err != nil {
-			return err
-		}
-	}
-	c.checkQueue = time.Since(start) / time.Duration(len(runs))
-	buf := make([]cq.Unit, compareBatch)
-	start = time.Now()
-	for i := range runs {
-		for at := 0; at < len(runs[i].units); {
-			n, err := queues[i].Read(runs[i].from+int64(at), buf[:min(len(buf), len(runs[i].units)-at)])
-			if err != nil || n == 0 {
-				return errors.Join(err, ctx.Err())
+	side, buf := newSideReader(t), make([]cq.Unit, compareBatch)
+	var err error
+	c.checkQueue, c.checkUnit, err = timeReads(ctx, runs, func(r *sampled, most int) (int, error) {
+		for at := 0; at < most; {
+			n, err := side.read(r.key, r.from+int64(at), buf[:min(len(buf), most-at)])
+			if err == nil && n == 0 {
+				err = errors.New("estimate: a queue of the sample was not written")
+			}
+			if err != nil {
+				return at, err
 			}
 			at += n
 		}
-	}
-	c.checkUnit = time.Since(start) / time.Duration(total)
-	return nil
+		return most, nil
+	})
+	return err
 }
 
 // weigh finds out what the sample takes on the disk.

@@ -130,9 +130,12 @@ func newJoin(ctx context.Context, log *commitlog.Log, source cq.Reader, o joinOp
 	if err != nil {
 		return nil, err
 	}
-	j.ahead = min(max(aheadBudgetUnits/max(len(j.cursors), 1), minAhead), maxAhead)
+	j.ahead = readAhead(len(j.cursors))
 	return j, nil
 }
+
+// readAhead is how many units of each of so many queues are read at a time.
+func readAhead(queues int) int { return min(max(aheadBudgetUnits/max(queues, 1), minAhead), maxAhead) }
 
 func (j *join) add(c *cursor) {
 	t := j.topics[c.key.Topic]
