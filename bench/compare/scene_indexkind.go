@@ -47,7 +47,7 @@ func IndexKindScenarios() (all []Scenario) {
 			Name: fmt.Sprintf("index-kind/messages-%d", n), Title: fmt.Sprintf("%d messages with a key and a unique key each into the index, flushed; then looked for", n), Engines: []string{hashIndex},
 			Headline: "messagesPerSecond", X: float64(n), XLabel: "messages", Full: n > 50_000, Limit: slowLimit,
 			Run: func(ctx context.Context, r *Run) error {
-				return runIndexKind(ctx, r, indexSize{n, size(r.Profile, 5_000, 50_000)})
+				return runIndexKind(ctx, r, indexSize{n, size(r.Profile, 5_000, 10_000)})
 			},
 		}
 		if HasRocks {

@@ -15,7 +15,7 @@ import (
 func OpenScenarios() []Scenario {
 	scenario := func(name, title string, quick []string, logAlone bool, prepare func(root string) error) Scenario {
 		return Scenario{
-			Name: "open/" + name, Title: title, Engines: storeEngines, QuickEngines: quick, Headline: "readyMillis", Inputs: true,
+			Name: "open/" + name, Title: title, Engines: storeEngines, QuickEngines: quick, Headline: "readyMillis", Inputs: true, Limit: slowLimit,
 			Run: func(ctx context.Context, r *Run) error { return r.open(ctx, logAlone, prepare) },
 		}
 	}
@@ -53,8 +53,15 @@ func (r *Run) open(ctx context.Context, logAlone bool, prepare func(root string)
 	if IsJava(r.Engine) {
 		return r.peer(ctx, w)
 	}
+	start := time.Now()
 	opened, ready, err := load.Open(ctx, w.Root, r.options(), func(s *store.Store) error {
-		return errors.Join(r.check(s, w.Queues, w.Messages, w.Body), awaitSides(ctx, s, r.Engine))
+		if err := awaitSides(ctx, s, r.Engine); err != nil {
+			return err
+		}
+		if r.Engine == Combine {
+			r.Figures["wholeMillis"] = millis(time.Since(start))
+		}
+		return r.check(s, w.Queues, w.Messages, w.Body)
 	})
 	r.Figures["openMillis"], r.Figures["readyMillis"] = millis(opened), millis(ready)
 	return err

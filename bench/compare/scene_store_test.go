@@ -33,6 +33,9 @@ func TestStoreScenarios(t *testing.T) {
 		for limit, figure := range row.Bounds {
 			require.Contains(t, row.Repetitions[0].Figures, figure, "%s: the figure beside %s", row.Scenario, limit)
 		}
+		if row.Scenario == "open/crash" && row.Engine == Combine {
+			require.Greater(t, row.Repetitions[0].Figures["wholeMillis"], row.Repetitions[0].Figures["readyMillis"])
+		}
 		seen[row.Scenario]++
 	}
 	require.Len(t, seen, 17)

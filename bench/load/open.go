@@ -68,7 +68,8 @@ func Scan(ctx context.Context, root string, o *store.Options) (took time.Duratio
 	return took, bytes, nil
 }
 
-// Open opens a store, waits until queues and index are at the end of the log, hands it to use (unless that is nil) and closes it. It returns after how long it took puts, and after how long all was built.
+// Open opens a store, waits until queues and index are at the end of the log (of a store with two sides the one that is read: the other one is filled at the pace of the store), hands it to use (unless that
+// is nil) and closes it. It returns after how long it took puts, and after how long all of that was built.
 func Open(ctx context.Context, root string, o store.Options, use func(*store.Store) error) (opened, ready time.Duration, err error) {
 	start := time.Now()
 	s, err := store.Open(root, o)
@@ -76,7 +77,7 @@ func Open(ctx context.Context, root string, o store.Options, use func(*store.Sto
 		return 0, 0, err
 	}
 	opened = time.Since(start)
-	err = AwaitBuilt(ctx, s)
+	err = await(ctx, s, true)
 	ready = time.Since(start)
 	if err == nil && use != nil {
 		err = use(s)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -127,10 +128,21 @@ func (p *Producer) Check() error {
 }
 
 // Behind returns how many bytes of the log the view has to go that is furthest behind, and why one has stopped.
-func Behind(s *store.Store) (n int64, err error) {
-	for name, v := range s.Watermarks().Views {
+func Behind(s *store.Store) (n int64, err error) { return behind(s, false) }
+
+// combinedView is the view of a store with two sides, which is as far as the side that is read; each side has a view of its own beside it.
+const combinedView = "combine queues"
+
+// behind looks at all views, or at those alone of which messages are read and found.
+func behind(s *store.Store, read bool) (n int64, err error) {
+	views := s.Watermarks().Views
+	_, sides := views[combinedView]
+	for name, v := range views {
 		if v.Failure != "" {
 			return 0, fmt.Errorf("%s: %s", name, v.Failure)
+		}
+		if read && sides && name != combinedView && strings.HasSuffix(name, " queues") {
+			continue
 		}
 		n = max(n, v.BehindBytes)
 	}
@@ -138,9 +150,12 @@ func Behind(s *store.Store) (n int64, err error) {
 }
 
 // AwaitBuilt returns when queues and index are at the end of the log.
-func AwaitBuilt(ctx context.Context, s *store.Store) error {
+func AwaitBuilt(ctx context.Context, s *store.Store) error { return await(ctx, s, false) }
+
+// await waits for all views, or for those alone of which messages are read.
+func await(ctx context.Context, s *store.Store, read bool) error {
 	for {
-		n, err := Behind(s)
+		n, err := behind(s, read)
 		if err != nil || n == 0 {
 			return err
 		}
