@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/internal/mmap"
+	"github.com/tandemq/tandemmq/internal/testenv"
 )
 
 // lockHolderEnv makes the test binary a second process that holds a store until its standard input ends.
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 		_ = l.Close()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(testenv.Main(m))
 }
 
 // holdStore lets another process hold the store until the function returned is called.

@@ -34,6 +34,7 @@ func smallDisk(t *testing.T, dir string, kib int) (resize func(kib int)) {
 
 // FR-J01: no room on the disk of RocksDB alone stops no put of a combined store; it is told, the side takes nothing upon it meanwhile, and all goes on by itself when there is room.
 func TestFRJ01RocksDBWaitsForRoom(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needRocksDB(t)
 	o := combineOptions()
 	o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = StoreTypeFile, StoreTypeFile
@@ -104,6 +105,7 @@ func TestFlagsOfFailuresNameTheirRemedy(t *testing.T) {
 
 // TestFillWaitsForRoom: a side that is filled from the log and meets a full disk, when it appends or when it is made durable, goes on by itself when there is room.
 func TestFillWaitsForRoom(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needRocksDB(t)
 	for kind, disk := range map[cq.Kind]int{cq.KindFile: 48, cq.KindRocks: 160} {
 		t.Run(string(kind), func(t *testing.T) {

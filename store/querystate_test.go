@@ -133,6 +133,7 @@ func TestServesWhileTheIndexIsReadOnly(t *testing.T) {
 
 // TestServesWhileTheIndexIsCorrupt: damaged files are set aside and come back from the log; one that is damaged under way loses nothing but answers.
 func TestServesWhileTheIndexIsCorrupt(t *testing.T) {
+	t.Parallel() // it mostly waits
 	o := viewOptions(StoreTypeFile)
 	root := indexedStore(t, o, 5)
 	names, err := filepath.Glob(filepath.Join(NewLayout(root).IndexDir(), "*"))

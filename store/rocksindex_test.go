@@ -202,6 +202,7 @@ func TestI18NoDatabaseUnlessAsked(t *testing.T) {
 
 // TestI19IndexBacklogCounts: what an index has not read is in Watermarks, keeps the log's files, and the store from counting as left in order.
 func TestI19IndexBacklogCounts(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needRocksDB(t)
 	o := viewOptions(StoreTypeFile)
 	o.IndexRocksDBEnable = true

@@ -74,6 +74,7 @@ func TestDeliveryDoesNotWaitForALateView(t *testing.T) {
 
 // A settling that fails for good ends the follower, with what it had shown before.
 func TestFailedSettlingStopsTheFollower(t *testing.T) {
+	t.Parallel() // it mostly waits
 	log, _, end := followed(t)
 	v := &lateKept{let: make(chan error, deliverTries)}
 	for range deliverTries {
@@ -176,6 +177,7 @@ func TestSlowRocksDBHoldsUpNoFiles(t *testing.T) {
 
 // A RocksDB that fails for good while units wait for it is given up, and files go on; one that has authority ends dispatch, with its error.
 func TestFailedRocksDBBehindDelivery(t *testing.T) {
+	t.Parallel() // it mostly waits
 	needRocksDB(t)
 	for _, authority := range combinedKinds {
 		t.Run(string(authority), func(t *testing.T) {

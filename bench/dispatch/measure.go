@@ -20,7 +20,7 @@ import (
 )
 
 func options(r row) *store.Options {
-	o := store.DefaultOptions()
+	o := load.Options(load.FileQueues)
 	o.StoreType, o.MessageIndexEnable, o.RocksdbCQDoubleWriteEnable = r.kind, r.index, r.both
 	return &o
 }

@@ -59,7 +59,7 @@ func (s *samples) store(ctx context.Context, kind shape) (string, error) {
 	if err := os.RemoveAll(part); err != nil {
 		return "", err
 	}
-	o := store.DefaultOptions()
+	o := load.Options(load.FileQueues)
 	o.BuildConsumeQueues = kind == restart
 	o.StoreType = store.StoreTypeRocksDB
 	if err := fill(ctx, part, o, messages, queues); err != nil {

@@ -42,8 +42,17 @@ func Options(e Engine) store.Options {
 		o.RocksdbCQDoubleWriteEnable = true
 		o.CombineCQPreferCQType, o.CombineAssignOffsetCQType = store.StoreTypeRocksDB, store.StoreTypeRocksDB
 	}
+	if smallFiles {
+		o.MappedFileSizeCommitLog, o.PreallocateAheadBytes = 8<<20, 1<<20
+		o.MaxHashSlotNum, o.MaxIndexNum = 10_000, 40_000
+	}
 	return o
 }
+
+var smallFiles bool
+
+// SmallFiles has Options give small files from now on: tests of benchmarks measure nothing, and need not wait for files of a GiB.
+func SmallFiles() { smallFiles = true }
 
 // WithStore uses a store and closes it.
 func WithStore(e Engine, root string, use func(*store.Store) error) error {

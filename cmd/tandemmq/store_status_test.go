@@ -16,7 +16,7 @@ import (
 
 func TestStoreStatus(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "store")
-	code, _, stderr := runApp(t, "store", "generate", "--store", root, "--messages", "100")
+	code, _, stderr := runApp(t, "store", "generate", "--store", root, "--messages", "100", "--commitlog-size", "1048576")
 	require.Zero(t, code, stderr)
 	code, stdout, stderr := runApp(t, "store", "status", "--store", root)
 	require.Zero(t, code, stderr)

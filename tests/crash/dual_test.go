@@ -41,7 +41,7 @@ func TestKillDualWrite(t *testing.T) {
 		t.Run(view.name, func(t *testing.T) {
 			first, n := seeds(t, 4, 250)
 			met := reach{}
-			dir := scratch(t)
+			dir := t.TempDir()
 			for i := range n {
 				r := newWorkRun(view, filepath.Join(dir, fmt.Sprint("store", i)), first+uint64(i), met)
 				for range 1 + r.rng.IntN(2) {

@@ -38,7 +38,7 @@ func TestKillAtPlaces(t *testing.T) {
 		t.Run(view.name, func(t *testing.T) {
 			first, n := seeds(t, 6, 400)
 			met, tried := reach{}, reach{}
-			dir := scratch(t)
+			dir := t.TempDir()
 			for i := range n {
 				r := newWorkRun(view, filepath.Join(dir, fmt.Sprint("store", i)), first+uint64(i), met)
 				for range 3 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/internal/failpoint"
+	"github.com/tandemq/tandemmq/internal/testenv"
 	"github.com/tandemq/tandemmq/store"
 )
 
@@ -24,6 +25,9 @@ const fillBytes = 66 << 20
 // A store is killed while one side of its queues, which is new, is filled from the log, and puts, reads and retention go on, which removes what the side has still to be filled with. In the end it
 // has what the other one has.
 func TestKillFill(t *testing.T) {
+	if testenv.Race {
+		t.Skip("stores of 66 MiB take too long under the race detector; TestKillOnline fills sides, too")
+	}
 	for _, c := range []struct{ from, to string }{
 		{"files", "combine"},
 		{"files", "combine, RocksDB first"},
@@ -32,7 +36,7 @@ func TestKillFill(t *testing.T) {
 		t.Run(c.from+" to "+c.to, func(t *testing.T) {
 			first, n := seeds(t, 1, 60)
 			met := reach{}
-			dir := scratch(t)
+			dir := t.TempDir()
 			made := filepath.Join(dir, "made")
 			from, view := viewModeOf(c.from), viewModeOf(c.to)
 			tr := makeLarge(t, made, from)

@@ -40,8 +40,8 @@ func TestKillMigrate(t *testing.T) {
 	require.NoError(t, err)
 	path := filepath.Join(tmp, "tandemmq")
 	dir := filepath.Join(tmp, "store")
-	bin.MustRun(t, "store", "generate", "--store", dir, "--messages", "60000", "--topics", "3", "--queues", "4", "--body", "60",
-		"--commitlog-size", strconv.Itoa(1<<20), "--cq-file-size", "20000")
+	bin.MustRun(t, "store", "generate", "--store", dir, "--messages", "15000", "--topics", "3", "--queues", "4", "--body", "60",
+		"--commitlog-size", strconv.Itoa(1<<20), "--cq-file-size", "5000")
 	want := bin.MustRun(t, "store", "dump", "--store", dir, "--cq", "file").Stdout
 
 	// forward builds the database, back builds the files, rollback gives reads back to the files.
@@ -57,7 +57,7 @@ func TestKillMigrate(t *testing.T) {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, n)))
 		}
 	}
-	chunk := []string{"--chunk-units", "3000"} // twenty imports, so that a kill meets one
+	chunk := []string{"--chunk-units", "750"} // twenty imports, so that a kill meets one
 	forward := append([]string{"migrate", "run", "--store", dir, "--yes"}, chunk...)
 	for _, d := range []direction{
 		{"file to rocks", func(*testing.T) { clear("consumequeue_rocksdb", "tandemmq") }, forward, "rocks", "cutover"},
@@ -68,7 +68,7 @@ func TestKillMigrate(t *testing.T) {
 			entries, err := filepath.Glob(filepath.Join(dir, "consumequeue", "*", "*", "*"))
 			require.NoError(t, err)
 			for _, e := range entries {
-				if filepath.Base(e) >= "00000000000000040000" {
+				if filepath.Base(e) >= "00000000000000010000" {
 					require.NoError(t, os.Remove(e))
 				}
 			}
@@ -79,7 +79,7 @@ func TestKillMigrate(t *testing.T) {
 				clear("tandemmq")
 			}
 			clear("consumequeue", "tandemmq")
-		}, append([]string{"migrate", "run", "--store", dir, "--to", "file", "--cq-file-size", "20000", "--yes"}, chunk...), "file", "cutover"},
+		}, append([]string{"migrate", "run", "--store", dir, "--to", "file", "--cq-file-size", "5000", "--yes"}, chunk...), "file", "cutover"},
 	} {
 		t.Run(d.name, func(t *testing.T) {
 			n, rng := kills(t, 4)

@@ -24,7 +24,7 @@ func TestKillMigrateAtPlaces(t *testing.T) {
 	path := filepath.Join(tmp, "tandemmq-places")
 	out, err := exec.Command("go", "build", "-tags", "tandemmq_failpoints", "-o", path, "github.com/tandemq/tandemmq/cmd/tandemmq").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	dir := filepath.Join(scratch(t), "store")
+	dir := filepath.Join(t.TempDir(), "store")
 	bin.MustRun(t, "store", "generate", "--store", dir, "--messages", "6000", "--topics", "3", "--queues", "4", "--body", "60",
 		"--commitlog-size", strconv.Itoa(1<<20), "--cq-file-size", "2000")
 	want := bin.MustRun(t, "store", "dump", "--store", dir, "--cq", "file").Stdout
@@ -73,7 +73,7 @@ func TestKillRepairAtPlaces(t *testing.T) {
 	path := filepath.Join(tmp, "tandemmq-places")
 	out, err := exec.Command("go", "build", "-tags", "tandemmq_failpoints", "-o", path, "github.com/tandemq/tandemmq/cmd/tandemmq").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	dir := filepath.Join(scratch(t), "store")
+	dir := filepath.Join(t.TempDir(), "store")
 	bin.MustRun(t, "store", "generate", "--store", dir, "--messages", "600", "--topics", "1", "--queues", "2", "--body", "60", "--commitlog-size", strconv.Itoa(1<<20), "--cq-file-size", "2000")
 	bin.MustRun(t, "migrate", "run", "--store", dir)
 	want := bin.MustRun(t, "store", "dump", "--store", dir, "--cq", "file").Stdout

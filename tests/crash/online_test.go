@@ -266,7 +266,7 @@ func TestKillOnline(t *testing.T) {
 		t.Run("from "+base.name, func(t *testing.T) {
 			first, n := seeds(t, 2, 500)
 			met := reach{}
-			dir := scratch(t)
+			dir := t.TempDir()
 			for i := range n {
 				r := newWorkRun(base, filepath.Join(dir, fmt.Sprint("store", i)), first+uint64(i), met)
 				r.online = true

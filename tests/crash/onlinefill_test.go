@@ -24,7 +24,7 @@ func TestKillOnlineFill(t *testing.T) {
 				t.Skip("takes 20 seconds a seed: TANDEMMQ_SEEDS=n runs it")
 			}
 			met := reach{}
-			dir := scratch(t)
+			dir := t.TempDir()
 			made := filepath.Join(dir, "made")
 			tr := makeLarge(t, made, base)
 			for i := range n {

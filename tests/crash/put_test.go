@@ -26,7 +26,7 @@ func TestFRA10KillPut(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			n, rng := kills(t, 10)
 			met := reach{}
-			dir := scratch(t)
+			dir := t.TempDir()
 			var r *putRun
 			for i := 0; i < n || met["acknowledged"] == 0 && i < 10*n; i++ { // on a slow machine all kills may come early
 				if i%5 == 0 { // another store: the first kills meet it being made, and the log stays short

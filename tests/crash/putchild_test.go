@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tandemq/tandemmq/internal/testenv"
 	"github.com/tandemq/tandemmq/message"
 	"github.com/tandemq/tandemmq/store"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	if orders := os.Getenv(workEnv); orders != "" {
 		os.Exit(runWorker(orders))
 	}
-	os.Exit(m.Run())
+	os.Exit(testenv.Main(m))
 }
 
 // putMode is a way to put messages.

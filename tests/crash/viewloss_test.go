@@ -30,7 +30,7 @@ func TestViewLoss(t *testing.T) {
 		t.Run(view.name, func(t *testing.T) {
 			first, n := seeds(t, 32, 4000)
 			met := reach{}
-			dir := scratch(t)
+			dir := t.TempDir()
 			for i := 0; i < n; {
 				l := &lossLife{t: t, view: view, seed: first + uint64(i), met: met, root: filepath.Join(dir, fmt.Sprint("seed", i), "store")}
 				l.rng = rand.New(rand.NewPCG(l.seed, 2))

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,23 +32,6 @@ func seeds(t *testing.T, few, full int) (first uint64, n int) {
 	return first, n
 }
 
-// shm is a filesystem in memory, where most Linux machines have one.
-const shm = "/dev/shm"
-
-// scratch returns a directory in memory if there is room, also by what a store takes for that: who kills processes, or makes what a loss of power leaves, needs no disk.
-func scratch(t *testing.T) string {
-	var st syscall.Statfs_t
-	if syscall.Statfs(shm, &st) != nil || uint64(st.Bsize)*st.Bavail < 256<<20 || st.Bavail < st.Blocks/4 {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(shm, "tandemmq-crash-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	return dir
-}
-
 // Kill -9 of a process that puts, dispatches, consumes, flushes, removes log files and reopens, at random moments: nothing acknowledged is lost, moved or
 // there twice but for what retention removed, and after the next open every view says what the log says.
 func TestKillWork(t *testing.T) {
@@ -57,7 +39,7 @@ func TestKillWork(t *testing.T) {
 		t.Run(view.name, func(t *testing.T) {
 			first, n := seeds(t, 6, 500)
 			met := reach{}
-			dir := scratch(t)
+			dir := t.TempDir()
 			for i := range n {
 				r := newWorkRun(view, filepath.Join(dir, fmt.Sprint("store", i)), first+uint64(i), met)
 				for range 1 + r.rng.IntN(3) {

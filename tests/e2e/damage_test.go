@@ -19,6 +19,7 @@ import (
 
 // A damaged store gives an error that names the place, exit code 1 or 3, and not a byte of it is changed.
 func TestMigrateDamagedStore(t *testing.T) {
+	skipUnderRace(t)
 	unit := func(i int) int64 { return int64(i) * 20 }
 	for _, tc := range []struct {
 		name   string

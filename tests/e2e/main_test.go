@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/internal/testenv"
 	"github.com/tandemq/tandemmq/tests/golden"
 )
 
@@ -20,10 +21,17 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	golden.Main(m, func(b *golden.Binary, dir string) error {
+	golden.Main(testenv.Memory{Tests: m}, func(b *golden.Binary, dir string) error {
 		tandemmq, binDir = b, dir
 		return nil
 	})
+}
+
+// skipUnderRace leaves out a test that runs commands again whose concurrency other tests have under the race detector, with which a run of the binary takes some times as long.
+func skipUnderRace(t *testing.T) {
+	if testenv.Race {
+		t.Skip("no other code than that of tests that do run under the race detector")
+	}
 }
 
 // Sizes of the sample stores: small files, so that there are several of each kind.

@@ -22,6 +22,7 @@ import (
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/cq/rocks"
 	rowstore "github.com/tandemq/tandemmq/internal/rocks"
+	"github.com/tandemq/tandemmq/internal/testenv"
 	"github.com/tandemq/tandemmq/migrate"
 	"github.com/tandemq/tandemmq/tests/golden"
 )
@@ -339,6 +340,9 @@ func TestRepairHealsWhatVerifyNames(t *testing.T) {
 	base := bothSides(t)
 	wantFile, wantRocks := dump(t, base, "file"), dump(t, base, "rocks")
 	seeds := uint64(3)
+	if testenv.Race {
+		seeds = 1
+	}
 	if os.Getenv("TANDEMMQ_SEEDS") == "full" {
 		seeds = 200
 	}
@@ -423,6 +427,7 @@ func TestRepairPhases(t *testing.T) {
 
 // A repair that is killed, wherever it is, is repeated and ends as an undisturbed one.
 func TestKillRepair(t *testing.T) {
+	skipUnderRace(t)
 	base := bothSides(t)
 	wantFile, wantRocks := dump(t, base, "file"), dump(t, base, "rocks")
 	s := newSurgeon(t, base, 77)
@@ -544,6 +549,7 @@ func TestRepairLeavesWhatTheLogDoesNotDecide(t *testing.T) {
 
 // A plan says in words in which of its half-done states RocketMQ has left a store, and a run or a repair heals it.
 func TestPlanRecognises(t *testing.T) {
+	skipUnderRace(t)
 	base := bothSides(t)
 	want := dump(t, base, "file")
 	require.NoError(t, os.RemoveAll(filepath.Join(base, "tandemmq"))) // as RocketMQ leaves it

@@ -162,6 +162,7 @@ func TestMigrateRocksToFile(t *testing.T) {
 
 // A cutover is refused, with the reasons, whenever it is not proven that both sides are equal now.
 func TestCutoverRefused(t *testing.T) {
+	skipUnderRace(t)
 	refused := func(t *testing.T, dir string, code int, words ...string) {
 		before := phase(t, dir)
 		r := tandemmq.Run(t, "migrate", "cutover", "--store", dir, "--yes")

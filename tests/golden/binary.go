@@ -128,7 +128,7 @@ func (b *Binary) Dump(tb testing.TB, dir, kind string) Dump {
 
 // Main builds tandemmq for the tests of a package, runs them and ends the process: the whole of a TestMain. prepare gets the
 // binary, and the directory it lies in, which everybody can read and which goes when the tests have run.
-func Main(m *testing.M, prepare func(b *Binary, dir string) error) {
+func Main(m interface{ Run() int }, prepare func(b *Binary, dir string) error) {
 	code := 1
 	defer func() { os.Exit(code) }()
 	fail := func(err error) bool {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tandemq/tandemmq/internal/testenv"
 	"github.com/tandemq/tandemmq/tests/golden"
 )
 
 var tandemmq *golden.Binary
 
 func TestMain(m *testing.M) {
-	golden.Main(m, func(b *golden.Binary, _ string) error {
+	golden.Main(testenv.Memory{Tests: m}, func(b *golden.Binary, _ string) error {
 		tandemmq = b
 		return nil
 	})

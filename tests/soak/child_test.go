@@ -19,6 +19,7 @@ import (
 
 	"github.com/tandemq/tandemmq/bench/process"
 	"github.com/tandemq/tandemmq/broker"
+	"github.com/tandemq/tandemmq/internal/testenv"
 	"github.com/tandemq/tandemmq/migrate/online"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(testenv.Main(m))
 }
 
 // What the child is told, a line each. Its input ends when it has to.

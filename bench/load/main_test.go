@@ -1,0 +1,11 @@
+package load
+
+import (
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	SmallFiles()
+	os.Exit(m.Run())
+}
