@@ -214,10 +214,11 @@ func (d *sides) shadowDiffers(ctx context.Context, look *shadowLook) {
 	}
 	if look.ends != "" {
 		words = append(words, fmt.Sprintf("queue %s: %s", k, look.ends))
-		if err := d.verifyQueue(ctx, k); err != nil && ctx.Err() == nil { // what is short is built again
+		marked, err := d.verifyQueue(ctx, k)
+		if err != nil && ctx.Err() == nil { // what is short is built again
 			d.v.s.logger.Error("a queue could not be compared with the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
 		}
-		if d.store.IsDiverged(cq.KindFile, k) || d.store.IsDiverged(cq.KindRocks, k) {
+		if marked || d.store.IsDiverged(cq.KindFile, k) || d.store.IsDiverged(cq.KindRocks, k) {
 			judged++
 		}
 	}

@@ -55,17 +55,22 @@ func (v *SideVerdict) Words() (list []string) {
 }
 
 func (v *SideVerdict) add(f Finding) {
+	if v.counted(&f) {
+		v.Found = append(v.Found, f)
+	}
+}
+
+// counted counts a finding, and tells whether it is one to be kept: no further slot of the last one, and no more than there may be.
+func (v *SideVerdict) counted(f *Finding) bool {
 	v.Different++
 	if n := len(v.Found); n > 0 && f.From >= 0 {
 		last := &v.Found[n-1]
 		if last.To == f.From && last.From >= 0 && last.Class == f.Class && last.Side == f.Side && last.lacks == f.lacks && last.sampled == f.sampled {
 			last.To = f.To
-			return
+			return false
 		}
 	}
-	if len(v.Found) < maxSideDifferences {
-		v.Found = append(v.Found, f)
-	}
+	return len(v.Found) < maxSideDifferences
 }
 
 // differs takes down a slot in which the sides differ.
@@ -84,6 +89,9 @@ func (v *SideVerdict) differs(d *combine.Difference) {
 	default:
 		f.Class = "wrong-tags"
 	}
+	if !v.counted(&f) { // all slots of a queue may differ
+		return
+	}
 	text := [...]string{"no unit", "no unit"}
 	for i := range d.Units {
 		if d.Units[i].Size != 0 {
@@ -91,7 +99,7 @@ func (v *SideVerdict) differs(d *combine.Difference) {
 		}
 	}
 	f.What = fmt.Sprintf("slot %d has %s in %s and %s in %s", d.QueueOffset, text[0], combinedKinds[0], text[1], combinedKinds[1])
-	v.add(f)
+	v.Found = append(v.Found, f)
 }
 
 // findingOfEnds is what is said of a difference that is about no slot.

@@ -239,6 +239,29 @@ func TestBothSidesOfAQueueAreMended(t *testing.T) {
 	requireWhole(t, root, o)
 }
 
+// Of a queue that differs in many places the first ones are told, and how many more there are.
+func TestManyFindings(t *testing.T) {
+	needRocksDB(t)
+	k := cq.Key{Topic: "T", QueueID: 1}
+	o := combineOptions()
+	root := filledStore(t, o, 150)
+	for slot := 0; slot < 90; slot += 2 {
+		harmSlot(t, root, "1", slot, slotBytes(t, root, "0", slot))
+	}
+	for slot := 90; slot < 140; slot++ {
+		harmSlot(t, root, "1", slot, slotBytes(t, root, "0", slot))
+	}
+	s := openCombined(t, root, o)
+	defer s.Close()
+	awaitSides(t, s)
+	v := verifySides(t, s, VerifySidesOptions{}).at[k]
+	require.GreaterOrEqual(t, v.Different, int64(45+50))
+	require.Len(t, v.Found, maxSideDifferences)
+	words := v.Words()
+	require.Regexp(t, "^and [0-9]+ slots more$", words[len(words)-1])
+	awaitMended(t, s)
+}
+
 // A side that has no other is held against the log: each unit, and each slot without one.
 func TestCheckSide(t *testing.T) {
 	needRocksDB(t)

@@ -44,7 +44,7 @@ func (d *sides) verifyQueues(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := d.verifyQueue(ctx, k); err != nil && ctx.Err() == nil {
+		if _, err := d.verifyQueue(ctx, k); err != nil && ctx.Err() == nil {
 			d.v.s.logger.Error("a queue could not be compared with the log", slog.String("topic", k.Topic), slog.Int("queueId", int(k.QueueID)), slog.Any("err", err))
 		}
 	}
@@ -53,16 +53,17 @@ func (d *sides) verifyQueues(ctx context.Context) {
 // errHistory is why a queue is diverged that begins later than on the other side.
 var errHistory = errors.New("it begins later than on the other side")
 
-func (d *sides) verifyQueue(ctx context.Context, k cq.Key) error {
+// verifyQueue compares a queue with what the log says of it. marked tells that a side was found to lack something: it may be mended by the time that this returns.
+func (d *sides) verifyQueue(ctx context.Context, k cq.Key) (marked bool, err error) {
 	v := d.v.view
 	v.mu.Lock() // nothing is appended
 	defer v.mu.Unlock()
 	q := v.mu.known[k]
 	if _, broken := v.mu.broken[k]; broken || q == nil || q.unitless || q.gone || v.mu.barred[k] != nil {
-		return nil
+		return false, nil
 	}
 	if err := d.store.AwaitReadable(ctx); err != nil {
-		return err
+		return false, err
 	}
 	var lows [len(combinedKinds)]int64
 	kinds := d.responsible(k)
@@ -78,17 +79,20 @@ func (d *sides) verifyQueue(ctx context.Context, k cq.Key) error {
 			case why == nil:
 				why = errLost
 			case v.barLocked(k, checkName(d.store, k)): // neither side can have it
-				return nil
+				return marked, nil
 			}
 			d.store.MarkDiverged(kind, k, why)
+			marked = marked || !barred(why)
 			continue
 		}
 		b, err := queue.Bounds()
 		switch {
 		case err != nil:
 			d.store.MarkDiverged(kind, k, err)
+			marked = true
 		case b.Max < q.next:
 			d.store.MarkDiverged(kind, k, &cq.GapError{Key: k, Want: q.next, Max: b.Max, PhyOffset: b.MaxPhyOffset})
+			marked = true
 		default:
 			lows[i] = b.Min
 		}
@@ -99,9 +103,10 @@ func (d *sides) verifyQueue(ctx context.Context, k cq.Key) error {
 			later = 1
 		}
 		d.store.MarkDiverged(kinds[later], k, fmt.Errorf("%w: at slot %d, not %d", errHistory, lows[later], lows[1-later]))
+		marked = true
 	}
 	q.checked = true
-	return nil
+	return marked, nil
 }
 
 // responsible returns the sides that have a queue.

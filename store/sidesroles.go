@@ -242,13 +242,16 @@ func (d *sides) decide(ctx context.Context, v *SideVerdict) error {
 		}
 	}
 	if !decided { // of the ends: what is short is marked
-		if err := d.verifyQueue(ctx, k); err != nil {
+		marked, err := d.verifyQueue(ctx, k)
+		if err != nil {
 			return err
 		}
+		decided = marked
 		if _, err := d.store.NextOffset(k); err != nil { // the same for a queue of which the log says nothing
 			return err
 		}
 	}
+	v.Mending = decided // it may be built by now
 	for _, kind := range combinedKinds {
 		v.Mending = v.Mending || d.store.IsDiverged(kind, k) && !d.hasGivenUp(kind, k)
 	}
