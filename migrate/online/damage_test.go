@@ -246,7 +246,10 @@ func TestDamageBehindAVerification(t *testing.T) {
 func TestFinalizeIsComparedAgain(t *testing.T) {
 	r := newReal(t, 1)
 	ctx := t.Context()
+	records := r.m.Status().Verified.Records
+	require.Positive(t, records)
 	require.NoError(t, r.m.Cutover(ctx, "me", nil))
+	require.Equal(t, records, r.m.Status().Verified.Records, "of the last comparison alone, as it was one of everything")
 	require.NoError(t, r.m.Finalize(ctx, "me", time.Hour))
 	age := func() {
 		r.close(t)

@@ -328,7 +328,7 @@ func (m *Migration) compareAgain(ctx context.Context, step string, s scope) (*co
 		if !s.counts() {
 			return
 		}
-		if v := st.Online.Verified; v != nil {
+		if v := st.Online.Verified; v != nil && !s.all {
 			c.coverage.Records += v.Records
 		}
 		st.Online.Verified, st.Online.Differences = &c.coverage, nil
