@@ -146,6 +146,8 @@ func TestNumber(t *testing.T) {
 		require.Equal(t, want, Number(v.v, v.unit))
 	}
 	require.Equal(t, "B/s", Unit("logBytesPerSecond"))
+	require.Equal(t, "B/s", Unit("bytesPerSecond"))
+	require.Equal(t, "/MiB", Unit("minorFaultsPerMiB"))
 	require.Empty(t, Unit("putAllocs"))
 }
 

@@ -80,7 +80,7 @@ func (r *Report) Nearest(row *Row) (limit Limit, share float64, ok bool) {
 
 // units of figures, by the ends of their names.
 var units = []struct{ end, unit string }{
-	{"BytesPerSecond", "B/s"}, {"PerSecond", "/s"}, {"Millis", "ms"}, {"Micros", "us"}, {"Nanos", "ns"}, {"Seconds", "s"}, {"MiB", "MiB"}, {"Bytes", "B"},
+	{"PerMiB", "/MiB"}, {"BytesPerSecond", "B/s"}, {"bytesPerSecond", "B/s"}, {"PerSecond", "/s"}, {"Millis", "ms"}, {"Micros", "us"}, {"Nanos", "ns"}, {"Seconds", "s"}, {"MiB", "MiB"}, {"Bytes", "B"},
 }
 
 // Unit returns the unit of a figure; "": it has none.
