@@ -73,7 +73,7 @@ type Runner struct {
 	left map[string]bool
 }
 
-// Run runs the scenarios, repetition by repetition, in each of them one after the other, engine by engine. A run that fails is told in its row; an error means that nothing can be said.
+// Run runs the scenarios, repetition by repetition, in each of them one after the other, engine by engine. A run that fails is told in its row. With an error the report is nil, or what there is of it: ctx has ended.
 func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 	if x.Reps < 1 {
 		return nil, fmt.Errorf("%d repetitions: want at least 1", x.Reps)
@@ -108,10 +108,13 @@ func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 		return nil, err
 	}
 	start := time.Now()
+	var stopped error
 	for n := range x.Reps {
 		late, err := x.repeat(ctx, n+1, groups, runs, filepath.Join(work, fmt.Sprint(n+1)), start, rep)
 		if err != nil {
-			return nil, err
+			stopped = err
+			x.leave(rep, fmt.Sprintf("what was to come in repetition %d of %d, and behind it: %v", n+1, x.Reps, err))
+			break
 		}
 		if n > 0 && late > 0 {
 			x.leave(rep, fmt.Sprintf("%d of %d runs of repetition %d of %d, and what comes after it: the time of the profile was over", late, runs, n+1, x.Reps))
@@ -120,7 +123,10 @@ func (x *Runner) Run(ctx context.Context) (rep *Report, err error) {
 	}
 	rep.Rows = slices.DeleteFunc(rep.Rows, func(r Row) bool { return len(r.Repetitions) == 0 })
 	rep.Seconds = time.Since(start).Seconds()
-	return rep, nil
+	if len(rep.Rows) == 0 {
+		rep = nil
+	}
+	return rep, stopped
 }
 
 // ErrNothing says that there is nothing to be run.

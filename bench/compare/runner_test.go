@@ -141,9 +141,29 @@ func TestStopped(t *testing.T) {
 		cancel()
 		return nil
 	}))
-	_, err := x.Run(ctx)
+	rep, err := x.Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
+	require.Nil(t, rep)
 	require.Len(t, ran, 1)
+	requireClean(t, x)
+}
+
+// What was measured before it was stopped is not lost.
+func TestStoppedLater(t *testing.T) {
+	var ran []string
+	ctx, cancel := context.WithCancel(t.Context())
+	x := runner(t, fake("a", []string{File, Rocks}, &ran, func(*Run) error {
+		if len(ran) == 4 {
+			cancel()
+		}
+		return nil
+	}))
+	rep, err := x.Run(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, rep.Row("a", File).Repetitions, 2)
+	require.Len(t, rep.Row("a", Rocks).Repetitions, 1)
+	require.Zero(t, rep.Failed())
+	require.Equal(t, []string{"what was to come in repetition 2 of 2, and behind it: context canceled"}, rep.Left)
 	requireClean(t, x)
 }
 

@@ -121,22 +121,27 @@ func runBenchCompare(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	rep, err := x.Run(c.Context)
-	if err != nil {
-		return err
+	rep, stopped := x.Run(c.Context)
+	if rep == nil {
+		return stopped
 	}
 	rep.Limits = before
-	if after, err := measureLimits(c.Context, p, "limits after", x.Dir, x.Profile, 2); err != nil { // what was measured before is not lost
-		rep.Left = append(rep.Left, err.Error())
-	} else {
-		for i := range before {
+	if stopped == nil {
+		after, err := measureLimits(c.Context, p, "limits after", x.Dir, x.Profile, 2)
+		if err != nil { // what was measured before is not lost
+			rep.Left = append(rep.Left, err.Error())
+		}
+		for i := range after {
 			before[i].Values = append(before[i].Values, after[i].Values...)
 		}
 	}
 	p.Finish()
-	rep.Build, rep.Budget, rep.Machine = version(), compare.Budget(), calibrate.Machine(c.Context, x.Dir, "")
+	rep.Build, rep.Budget, rep.Machine = version(), compare.Budget(), calibrate.Machine(context.WithoutCancel(c.Context), x.Dir, "")
 	rep.Judge()
-	return errors.Join(showReport(c, rep), reportVerdict(rep, c.Bool("strict")))
+	if err := showReport(c, rep); err != nil || stopped != nil {
+		return errors.Join(stopped, err)
+	}
+	return reportVerdict(rep, c.Bool("strict"))
 }
 
 // noScenario says that --scenarios names none, and what it could name.
