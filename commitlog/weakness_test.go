@@ -115,7 +115,10 @@ func TestW6BytesBehindRecordsAreZeros(t *testing.T) {
 		if o.Mode == WriteMapped {
 			all = nil // something may be half encoded
 		}
-		for _, m := range append(all, moment{fsys: fsys}) {
+		for i, m := range append(all, moment{fsys: fsys}) {
+			if i < len(all) && i%sweepStep != 0 {
+				continue
+			}
 			end := l.scan(t, m.fsys, m.durable)
 			require.Equal(t, EndClean, end.Kind, "at %v: %v", m.op, end.Reason)
 			log, err := Open(lossDir, Options{FS: m.fsys})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/bench/compare"
+	"github.com/tandemq/tandemmq/internal/testenv"
 )
 
 // With processEnv set the test binary is the program itself; its value is the file size limit in bytes, 0 for none.
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		main()
 	}
-	os.Exit(m.Run())
+	os.Exit(testenv.Main(m))
 }
 
 // process prepares the program as a process of its own.

@@ -13,6 +13,7 @@ import (
 	"github.com/tandemq/tandemmq/cq/cqtest"
 	"github.com/tandemq/tandemmq/cq/file"
 	"github.com/tandemq/tandemmq/cq/rocks"
+	"github.com/tandemq/tandemmq/internal/testenv"
 )
 
 // perFile is how many units a file of these tests holds.
@@ -56,6 +57,9 @@ func TestContract(t *testing.T) {
 	for _, prefer := range bothKinds {
 		for _, authority := range bothKinds {
 			t.Run(fmt.Sprintf("prefer=%s/authority=%s", prefer, authority), func(t *testing.T) {
+				if testenv.Race && prefer != authority {
+					t.Skip("under the race detector one side has both roles")
+				}
 				cqtest.Run(t, cqtest.Harness{
 					Open: func(dir string, o cqtest.OpenOptions) (cq.Store, error) {
 						return openCombined(dir, o, combine.Options{Preferred: prefer, Authority: authority})

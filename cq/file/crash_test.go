@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/testenv"
 )
 
 // crashImage is what a store directory holds: content by path.
@@ -94,7 +95,11 @@ func (m crashImage) write(t *testing.T, dir string) {
 // last flush on gives the queues that the log describes, without a refusal, and the store goes on from there.
 func TestReplayRepairsEveryCrash(t *testing.T) {
 	const fileUnits, images = 700, 25 // 14,000 bytes: units lie across the borders of pages and sectors
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testenv.Race {
+		seeds = 2
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 7))
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			dir := t.TempDir()
