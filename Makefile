@@ -32,7 +32,7 @@ quickstart: build ## see it work: make a sample store, migrate it to RocksDB, re
 .PHONY: test
 test: rocksdb ## vet, then all tests: plain, under the race detector, and without cgo
 	$(GO) vet ./...
-	$(GO) test -p $(P) ./...
+	$(GO) test -timeout 30m -p $(P) ./...
 	$(GO) test -tags tandemmq_failpoints -run 'AtPlaces|ViewLoss' ./tests/crash
 	@$(MAKE) test-race test-nocgo
 
@@ -54,13 +54,13 @@ rocksdb: setup ## build the static RocksDB and go.work (does nothing when they a
 
 .PHONY: test-race
 test-race: rocksdb ## all tests under the race detector, in random order
-	TANDEMMQ_KILLS=3 TANDEMMQ_SEEDS=1 $(GO) test -race -shuffle=on -p $(P) ./...
+	TANDEMMQ_KILLS=3 TANDEMMQ_SEEDS=1 $(GO) test -race -timeout 30m -shuffle=on -p $(P) ./...
 
 .PHONY: test-nocgo
 test-nocgo: setup ## build and vet with CGO_ENABLED=0, and test what has RocksDB in it otherwise
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO) vet ./...
-	CGO_ENABLED=0 $(GO) test -p $(P) $$(scripts/nocgo-packages.sh)
+	CGO_ENABLED=0 $(GO) test -timeout 30m -p $(P) $$(scripts/nocgo-packages.sh)
 
 .PHONY: test-crash
 test-crash: rocksdb ## kill and power-loss tests, uncached; TANDEMMQ_SEEDS=full TANDEMMQ_KILLS=n TANDEMMQ_SEED=n
