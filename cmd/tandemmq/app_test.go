@@ -47,6 +47,12 @@ func TestUsageErrors(t *testing.T) {
 		{"time without unit", []string{"bench", "put", "--duration", "1"}, "tandemmq: bench put: invalid value \"1\" for flag -duration: parse error; want a number with its unit, like 500ms, 30s or 5m\nsee 'tandemmq bench put --help'\n"},
 		{"begin to no side", []string{"migrate", "online", "begin", "--to", "nonsense"}, "tandemmq: --to \"nonsense\": use rocks or file\nsee 'tandemmq migrate online begin --help'\n"},
 		{"begin in no layout", []string{"migrate", "online", "begin", "--layout", "round"}, "tandemmq: --layout \"round\": use separate or shared\nsee 'tandemmq migrate online begin --help'\n"},
+		{"no queue's name", []string{"migrate", "online", "resolve", "--queue", "bad"}, "tandemmq: --queue \"bad\": use TOPIC/ID\nsee 'tandemmq migrate online resolve --help'\n"},
+		{"no side to keep", []string{"migrate", "online", "resolve", "--queue", "T/0", "--keep", "nix"}, "tandemmq: --keep \"nix\": use file, rocks or log\nsee 'tandemmq migrate online resolve --help'\n"},
+		{"to no side, without a store", []string{"migrate", "run", "--store", "missing", "--to", "x"}, "tandemmq: --to \"x\": use rocks or file\nsee 'tandemmq migrate run --help'\n"},
+		{"repair no side, without a store", []string{"migrate", "repair", "--store", "missing", "--side", "x"}, "tandemmq: --side \"x\": use file, rocks or both\nsee 'tandemmq migrate repair --help'\n"},
+		{"in no layout, without a store", []string{"migrate", "run", "--store", "missing", "--layout", "x"}, "tandemmq: --layout \"x\": use separate or shared\nsee 'tandemmq migrate run --help'\n"},
+		{"files of no size, without a store", []string{"migrate", "run", "--store", "missing", "--cq-file-size", "1"}, "tandemmq: --cq-file-size 1: use 20 to 1073741824 bytes\nsee 'tandemmq migrate run --help'\n"},
 		{"no such help", []string{"help", "nothing"}, "tandemmq: no command \"nothing\"; did you mean \"completion\"?\nsee 'tandemmq --help'\n"},
 	}
 	for _, tt := range tests {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -66,7 +67,7 @@ func runBroker(c *cli.Context) error {
 	}
 	o, notes, err := broker.ParseOptions(conf)
 	if err != nil {
-		return err
+		return commandLineFault(c, err)
 	}
 	for _, n := range notes {
 		log.Warn("a property has no effect", slog.String("property", n.Text))
@@ -181,6 +182,23 @@ func brokerProperties(c *cli.Context) (map[string]string, error) {
 		return nil, usageError("--store is missing")
 	}
 	return conf, nil
+}
+
+// commandLineFault makes a usage error of one in the properties that --set and the flags have brought in: what is in --conf alone can be meant.
+func commandLineFault(c *cli.Context, err error) error {
+	conf := map[string]string{}
+	if path := c.String("conf"); path != "" {
+		read, cerr := readConf(path)
+		if cerr != nil {
+			return err
+		}
+		conf = read
+	}
+	conf["storePathRootDir"] = cmp.Or(conf["storePathRootDir"], "store")
+	if _, _, alone := broker.ParseOptions(conf); alone != nil {
+		return err
+	}
+	return usageError("%v", err)
 }
 
 func cutHostPort(s string) (host, port string, ok bool) {

@@ -124,13 +124,18 @@ func TestBrokerUsage(t *testing.T) {
 		{[]string{"--store", "x", "--set", "x"}, `--set "x": use NAME=VALUE`},
 		{[]string{"--store", "x", "--namesrv-listen", "127.0.0.1:1"}, "--namesrv-listen is for --embedded-namesrv"},
 		{[]string{"--store", "x", "--log-format", "x"}, `--log-format "x": use text or json`},
+		{[]string{"--store", "x", "--set", "storeType=foo"}, "storeType"},
 	} {
 		code, _, errs := runApp(t, append([]string{"broker"}, c.args...)...)
 		require.Equal(t, 2, code, errs)
 		require.Contains(t, errs, c.want)
 	}
-	code, _, errs := runApp(t, "broker", "--store", filepath.Join(t.TempDir(), "s"), "--set", "brokerId=1", "--set", "brokerRole=SLAVE", "--quiet")
-	require.Equal(t, 1, code)
+	conf := filepath.Join(t.TempDir(), "broker.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("storeType=foo\n"), 0o644))
+	code, _, errs := runApp(t, "broker", "--store", "x", "--conf", conf)
+	require.Equal(t, 1, code, "the command line can be meant: %s", errs)
+	code, _, errs = runApp(t, "broker", "--store", filepath.Join(t.TempDir(), "s"), "--set", "brokerId=1", "--set", "brokerRole=SLAVE", "--quiet")
+	require.Equal(t, 2, code)
 	require.Contains(t, errs, "brokerId is 1")
 	require.Contains(t, errs, "brokerRole is SLAVE")
 }

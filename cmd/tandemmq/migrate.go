@@ -215,14 +215,9 @@ func (r *migration) verify() error {
 
 func (r *migration) repair() error {
 	o := migrate.RepairOptions{Renumber: r.c.Bool("renumber"), AcceptLoss: r.c.Bool("accept-loss")}
-	switch side := r.c.String("side"); side {
-	case "":
-	case "both":
-		o.Sides = []cq.Kind{cq.KindFile, cq.KindRocks}
-	case string(cq.KindFile), string(cq.KindRocks):
-		o.Sides = []cq.Kind{cq.Kind(side)}
-	default:
-		return usageError("--side %q: use file, rocks or both", side)
+	var err error
+	if o.Sides, err = repairSides(r.c.String("side")); err != nil {
+		return err
 	}
 	res, err := r.m.Repair(r.ctx, o, !r.c.Bool("dry-run"))
 	if res == nil {
@@ -235,6 +230,19 @@ func (r *migration) repair() error {
 		return &toMendError{n}
 	}
 	return err
+}
+
+// repairSides are those that --side names; none: the default.
+func repairSides(side string) ([]cq.Kind, error) {
+	switch side {
+	case "":
+		return nil, nil
+	case "both":
+		return []cq.Kind{cq.KindFile, cq.KindRocks}, nil
+	case string(cq.KindFile), string(cq.KindRocks):
+		return []cq.Kind{cq.Kind(side)}, nil
+	}
+	return nil, usageError("--side %q: use file, rocks or both", side)
 }
 
 // toMendError tells that a dry run found something. What, has been printed.
@@ -327,9 +335,6 @@ func (r *migration) runAll() (err error) {
 }
 
 func (r *migration) status() error {
-	if err := checkEvery(r.c); err != nil {
-		return err
-	}
 	dir := store.NewLayout(r.root).StateDir()
 	var place *screen
 	if chooseProgress(r.out, r.json) == progressBars {

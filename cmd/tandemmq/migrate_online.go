@@ -43,7 +43,14 @@ func migrateOnlineCommand() *cli.Command {
 	step := func(name, usage, help string, run func(o *onlineCall) error, flags ...cli.Flag) *cli.Command {
 		return &cli.Command{
 			Name: name, Usage: usage, Description: help, Flags: append(onlineFlags(), flags...),
-			Action: func(c *cli.Context) error { return withBroker(c, run) },
+			Action: func(c *cli.Context) error {
+				o := &onlineCall{c: c, out: c.App.Writer}
+				err := o.withBroker(run)
+				if err != nil && c.Bool("json") && !o.printed {
+					err = errors.Join(err, printJSON(o.out, errorJSON(err)))
+				}
+				return err
+			},
 		}
 	}
 	return &cli.Command{
@@ -77,6 +84,18 @@ func migrateOnlineCommand() *cli.Command {
 					if len(queues) == 0 {
 						return usageError("--queue: say which queues, as TOPIC/ID")
 					}
+					for _, q := range queues {
+						for one := range strings.SplitSeq(q, ";") {
+							if !isQueueName(one) {
+								return usageError("--queue %q: use TOPIC/ID", one)
+							}
+						}
+					}
+					switch keep := cq.Kind(o.c.String("keep")); keep {
+					case "", cq.KindFile, cq.KindRocks, online.KeepLog:
+					default:
+						return usageError("--keep %q: use file, rocks or log", keep)
+					}
 					return o.step(broker.MigrateResolve, "queues", strings.Join(queues, ";"), "side", o.c.String("keep"))
 				},
 				&cli.StringSliceFlag{Name: "queue", Usage: "a `QUEUE`, as TOPIC/ID; may be given several times"},
@@ -92,6 +111,14 @@ func migrateOnlineCommand() *cli.Command {
 				&cli.DurationFlag{Name: "grace", Value: online.DefaultGrace, Usage: "`TIME` for which the side is kept that was moved aside"}),
 		},
 	}
+}
+
+// isQueueName tells whether a name is TOPIC/ID, as a broker reads it.
+func isQueueName(name string) bool {
+	name = strings.TrimSpace(name)
+	at := strings.LastIndexByte(name, '/')
+	id, err := strconv.ParseInt(name[at+1:], 10, 32)
+	return at > 0 && err == nil && id >= 0
 }
 
 func watchFlag(until string) cli.Flag {
@@ -130,32 +157,34 @@ type onlineCall struct {
 	client *remoting.Client
 	addr   string
 	out    io.Writer
+	// printed tells that a JSON document has been printed.
+	printed bool
 }
 
-func withBroker(c *cli.Context, run func(o *onlineCall) error) (err error) {
-	addr := c.String("broker")
-	if _, _, ok := cutHostPort(addr); !ok {
-		return usageError("--broker %q: use HOST:PORT", addr)
+func (o *onlineCall) withBroker(run func(o *onlineCall) error) (err error) {
+	c := o.c
+	o.addr = c.String("broker")
+	if _, _, ok := cutHostPort(o.addr); !ok {
+		return usageError("--broker %q: use HOST:PORT", o.addr)
 	}
-	o := remoting.DefaultClientOptions()
+	opt := remoting.DefaultClientOptions()
 	if key := c.String("access-key"); key != "" {
 		secret, err := os.ReadFile(c.String("secret-key-file"))
 		if err != nil {
 			return fmt.Errorf("--secret-key-file: %w", err)
 		}
-		o.Sign = remoting.Credentials{AccessKey: key, SecretKey: strings.TrimSpace(string(secret))}.Sign
+		opt.Sign = remoting.Credentials{AccessKey: key, SecretKey: strings.TrimSpace(string(secret))}.Sign
 	}
 	if c.Bool("tls") || c.String("tls-trust") != "" {
-		if o.TLS, err = trusting(c.String("tls-trust")); err != nil {
+		if opt.TLS, err = trusting(c.String("tls-trust")); err != nil {
 			return err
 		}
 	}
-	client, err := remoting.NewClient(o)
-	if err != nil {
+	if o.client, err = remoting.NewClient(opt); err != nil {
 		return err
 	}
-	defer func() { _ = client.Close() }() // it was answered
-	return run(&onlineCall{c: c, client: client, addr: addr, out: c.App.Writer})
+	defer func() { _ = o.client.Close() }() // it was answered
+	return run(o)
 }
 
 func trusting(path string) (*tls.Config, error) {
@@ -307,6 +336,7 @@ func (o *onlineCall) status() error {
 		if err != nil {
 			return err
 		}
+		o.printed = true
 		if err := w.show(&st); err != nil || settled(&st) {
 			return errors.Join(err, o.writeReport())
 		}
@@ -337,6 +367,7 @@ func settled(st *online.Status) bool {
 
 func (o *onlineCall) show(st *online.Status, history bool) error {
 	if o.c.Bool("json") {
+		o.printed = true
 		return printJSON(o.out, st)
 	}
 	printOnline(o.out, st, history)
@@ -425,7 +456,7 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 		if l, ok := st.Lag[kind]; ok {
 			text := "at the end of the log"
 			if l.Bytes > 0 {
-				text = fmt.Sprintf("%s bytes, %v, behind the end of the log", thousands(l.Bytes), time.Duration(l.Ms)*time.Millisecond)
+				text = fmt.Sprintf("%s bytes, %s, behind the end of the log", thousands(l.Bytes), lagText(time.Duration(l.Ms)*time.Millisecond))
 			}
 			if l.Failure != "" {
 				text += "; " + l.Failure
@@ -462,8 +493,7 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 		if a.Running {
 			text += ": being done"
 		} else {
-			first, _, _ := strings.Cut(a.Error, "\n")
-			text += ": " + strings.TrimSuffix(first, ":")
+			text += ": " + oneLine(a.Error)
 		}
 		add("asked for", "%s", text)
 	}
@@ -487,6 +517,24 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 	if history {
 		printHistory(w, st.History)
 	}
+}
+
+// lagText writes a time without more than two units: the store times of a log may be years old.
+func lagText(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < 2*day {
+		return round(d).String()
+	}
+	return fmt.Sprintf("%s days", thousands(int64(d/day)))
+}
+
+// oneLine puts the reasons of an error, each in a line of its own, behind its first line.
+func oneLine(msg string) string {
+	head, reasons, several := strings.Cut(msg, "\n  - ")
+	if !several {
+		return msg
+	}
+	return head + " " + strings.ReplaceAll(reasons, "\n  - ", "; ")
 }
 
 // printTopics shows how far each topic is.
@@ -529,6 +577,8 @@ func nextOnline(st *online.Status) string {
 		return "wait: the side that is kept is compared once more, and the other one is moved aside by the start after that"
 	case st.Phase == state.Finalizing:
 		return "stop the broker in order and start it: the side that is not kept is moved aside then"
+	case st.RestartNeeded && st.Queues == cq.KindRocks && st.To == cq.KindFile:
+		return "stop the broker, take topics, groups and offsets over with `tandemmq migrate metadata --store DIR --to file --yes`, and start it: it then keeps its queues in files and in RocksDB"
 	case st.RestartNeeded:
 		return "restart the broker: it then keeps its queues in files and in RocksDB"
 	}

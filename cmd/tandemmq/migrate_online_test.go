@@ -45,6 +45,11 @@ func TestMigrateOnlineCommands(t *testing.T) {
 	require.Equal(t, "Migration: absent\n", out)
 	_, errs := ask(1, "cutover")
 	require.Contains(t, errs, "no migration has been begun")
+	out, errs = ask(1, "cutover", "--json")
+	var failed errorReport
+	require.NoError(t, json.Unmarshal([]byte(out), &failed))
+	require.Equal(t, 1, failed.ExitCode)
+	require.Contains(t, errs, failed.Error)
 	out, _ = ask(0, "begin", "--to", "rocks")
 	require.Contains(t, out, "Next: restart the broker")
 	out, _ = ask(0, "status", "--watch")
@@ -144,7 +149,7 @@ func TestMigrateOnlineToFileCommands(t *testing.T) {
 		require.Zero(t, code, "%s%s", out, errs)
 		return out
 	}
-	require.Contains(t, ask("begin", "--to", "file"), "Next: restart the broker")
+	require.Contains(t, ask("begin", "--to", "file"), "Next: stop the broker, take topics, groups and offsets over with `tandemmq migrate metadata --store DIR --to file --yes`, and start it")
 	stop()
 
 	// Without the line that asked for RocksDB alone it keeps both sides, and has topics, groups and offsets in files.
@@ -279,7 +284,7 @@ func TestPrintOnlineFindings(t *testing.T) {
 	printOnline(&b, &st, false)
 	require.Regexp(t, `found to differ +1,234 queues; 1,200 healed, 34 remaining\n`, b.String())
 	require.Regexp(t, `asked for +finalize by you at 2026-01-02T03:04:05Z: being done\n`, b.String())
-	require.Regexp(t, `asked for +resolve by me at 2026-01-02T03:04:05Z: resolve refused for 2 reasons\n`, b.String())
+	require.Regexp(t, `asked for +resolve by me at 2026-01-02T03:04:05Z: resolve refused for 2 reasons: a; b\n`, b.String())
 	require.NotContains(t, b.String(), "long ago")
 	require.Regexp(t, `T +9 +0 +.* 8 of 9 +0 +5 +3 +1\n`, b.String())
 	st.Findings.Kept, st.Findings.Remaining = 2, 32
@@ -291,6 +296,9 @@ func TestPrintOnlineFindings(t *testing.T) {
 	require.False(t, settled(&st), "a step is being done")
 	st.Phase = state.Finalizing
 	require.Contains(t, nextOnline(&st), "is compared once more")
+	for d, want := range map[time.Duration]string{1500 * time.Millisecond: "1.5s", 3*time.Minute + 231*time.Millisecond: "3m0s", 96076659231 * time.Millisecond: "1,111 days"} {
+		require.Equal(t, want, lagText(d))
+	}
 }
 
 // A step that is answered before it is over is waited for, and what came of it is told as if it had been the answer.

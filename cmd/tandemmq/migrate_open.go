@@ -44,6 +44,10 @@ func withMigration(c *cli.Context, step string, run func(*migration) error) (err
 			err = errors.Join(err, printJSON(r.out, errorJSON(err)))
 		}
 	}()
+	o := migrate.Options{Version: version(), Progress: r.prog}
+	if err := migrateArguments(c, step, &o); err != nil {
+		return err
+	}
 	l := store.NewLayout(r.root)
 	if err := l.CheckRoot(); err != nil {
 		return err
@@ -51,15 +55,11 @@ func withMigration(c *cli.Context, step string, run func(*migration) error) (err
 	if err := checkReport(c); err != nil {
 		return err
 	}
-	o := migrate.Options{Version: version(), Progress: r.prog}
 	if step == "status" {
 		if r.m, err = migrate.New(migrate.Directory{Root: l.Root, StateDir: l.StateDir()}, o); err != nil {
 			return err
 		}
 		return errors.Join(run(r), r.writeReport(step, l, nil, nil))
-	}
-	if err := sourceOptions(c, &o); err != nil {
-		return err
 	}
 	findings, err := openFindings(c.String("findings"))
 	if err != nil {
@@ -126,6 +126,29 @@ func locksShared(c *cli.Context, step string) bool {
 	return step == "plan" || step == "repair" && c.Bool("dry-run")
 }
 
+// migrateArguments takes the flags of a step into o. What is wrong of them is said before the store is looked at.
+func migrateArguments(c *cli.Context, step string, o *migrate.Options) error {
+	if step == "status" {
+		return checkEvery(c)
+	}
+	if layout := c.String("layout"); layout != "" && layout != string(store.RocksSeparate) && layout != string(store.RocksShared) {
+		return usageError("--layout %q: use separate or shared", layout)
+	}
+	if size := c.Int64("cq-file-size"); size < leastCQFile || size > mostCQFile {
+		return usageError("--cq-file-size %d: use %d to %d bytes", size, leastCQFile, mostCQFile)
+	}
+	if _, err := repairSides(c.String("side")); err != nil {
+		return err
+	}
+	return sourceOptions(c, o)
+}
+
+// The sizes that a queue file may have, in bytes.
+const (
+	leastCQFile = 20
+	mostCQFile  = 1 << 30
+)
+
 func sourceOptions(c *cli.Context, o *migrate.Options) error {
 	o.To = cq.Kind(c.String("to"))
 	if o.To != cq.KindRocks && o.To != cq.KindFile {
@@ -168,12 +191,8 @@ func directory(c *cli.Context, l store.Layout, log *commitlog.Log) (*migrate.Dir
 		d.KnownTopics = names
 	}
 	layout := store.RocksSeparate
-	switch store.RocksLayout(c.String("layout")) {
-	case "", store.RocksSeparate:
-	case store.RocksShared:
+	if store.RocksLayout(c.String("layout")) == store.RocksShared {
 		layout = store.RocksShared
-	default:
-		return nil, usageError("--layout %q: use separate or shared", c.String("layout"))
 	}
 	st, err := migrate.LoadState(l.StateDir())
 	if err != nil {
@@ -248,9 +267,6 @@ func unfinished(st *migrate.State, cut *store.RemnantsError) bool {
 // cqFileSize reads the size of a queue file off the directory; the flag counts where no file tells.
 func cqFileSize(c *cli.Context, l store.Layout, filesFound bool, before int64) (size int64, err error) {
 	asked := c.Int64("cq-file-size")
-	if asked < 20 || asked > 1<<30 {
-		return 0, usageError("--cq-file-size %d: use 20 to %d bytes", asked, 1<<30)
-	}
 	if !filesFound && !c.IsSet("cq-file-size") && before > 0 {
 		return before, nil // what the files had before they were removed
 	}
