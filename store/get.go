@@ -52,7 +52,7 @@ const getBatch = 64
 // a SLAVE.
 //
 // A unit whose record is not there, or is not a message of the queue, is stepped over: the record has expired, or was lost and its place filled. In a combined store the other
-// side's unit is looked at first. A slot without a unit is stepped over only when the log has no record for it either (holes.go).
+// side's unit is looked at first. Likewise a unit whose record is that of another slot of the queue, and has its unit there too; other ones are served: RocketMQ has shifted queues (F1). A slot without a unit is stepped over only when the log has no record for it either (holes.go).
 //
 // The error is ErrClosed, ErrBatchQueue, ErrRebuilding (only of offsets that a queue which is being built again, or has to be, does not have yet), or that of a queue or log that cannot be read, with file or row. res then has no messages.
 //
@@ -161,7 +161,9 @@ type getter struct {
 	scanned int64 // units looked at
 	last    int64 // physical offset of the last unit looked at, 0 for none
 	judged  int64 // the slot for which the other side was asked last, plus 1
+	sameTo  int64 // below it both sides have the same units, from the slot on that was last asked about
 	record  message.Record
+	other   *[getBatch]cq.Unit // room for units of the other side
 }
 
 func (r *GetResult) getterFor(s *Store, req *GetRequest, q cq.Queue) *getter {
@@ -171,12 +173,12 @@ func (r *GetResult) getterFor(s *Store, req *GetRequest, q cq.Queue) *getter {
 		g.run = g.scan
 		r.getter = g
 	}
-	*g = getter{run: g.run, s: s, o: s.live(), req: *req, res: r, queue: q, log: s.writer.Log()}
+	*g = getter{run: g.run, other: g.other, s: s, o: s.live(), req: *req, res: r, queue: q, log: s.writer.Log()}
 	return g
 }
 
 // done forgets what is not to be kept, above all places in the log that may be unmapped.
-func (g *getter) done() { *g = getter{run: g.run} }
+func (g *getter) done() { *g = getter{run: g.run, other: g.other} }
 
 // outside returns the bounds of a queue that does not have what was asked for, nil for another error.
 func outside(err error) (r *cq.RangeError) {
@@ -289,7 +291,11 @@ func (g *getter) otherwise(slot int64) bool {
 		return false
 	}
 	g.judged = slot + 1
-	return d.judge(g.queue.Key(), slot) == decided
+	if d.judge(g.queue.Key(), slot) != decided {
+		return false
+	}
+	d.foundByGet(g.queue.Key(), slot)
+	return true
 }
 
 // complete tells whether there are as many messages as were wanted. At least one is.
@@ -349,6 +355,17 @@ func (g *getter) take(units []cq.Unit) (full bool, err error) {
 			g.stray(slot, u)
 			g.nothing(GetMessageWasRemoving)
 			continue
+		}
+		if g.misplaced(slot) {
+			switch g.otherSlot(units, i, slot) {
+			case slotAgain:
+				res.NextOffset = slot
+				return false, nil
+			case slotPassed:
+				g.stray(slot, u)
+				g.nothing(GetMessageWasRemoving)
+				continue
+			}
 		}
 		if f := g.req.Filter; f != nil && f.Record != nil && !f.Record(&g.record) {
 			g.nothing(GetNoMatchedMessage)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -185,26 +186,21 @@ func TestGetMemoryAndDisk(t *testing.T) {
 // Units that lead to where the log has nothing are stepped over, each for itself: what follows them is found. RocketMQ passes over everything below the end of the file that
 // such a unit would be in.
 func TestGetGoesOnBehindLostRecords(t *testing.T) {
-	s := openStore(t, t.TempDir(), viewOptions(StoreTypeFile))
+	root := t.TempDir()
+	s := openStore(t, root, viewOptions(StoreTypeFile))
 	defer s.Close()
-	putSome(t, s, 8)
+	putSome(t, s, 11)
 	awaitDispatch(t, s)
-	q, ok := s.views.queues.Queue(cq.Key{Topic: "T", QueueID: 0})
-	require.True(t, ok)
-	var u [1]cq.Unit
-	_, err := q.Read(7, u[:])
-	require.NoError(t, err)
-	s.views.view.mu.Lock() // nobody appends beside this
-	lost := cq.Unit{PhyOffset: s.Positions().Wrote + 4*s.o.MappedFileSizeCommitLog, Size: 100}
-	entries := []cq.Entry{{Key: q.Key(), QueueOffset: 8, Unit: lost}, {Key: q.Key(), QueueOffset: 9, Unit: lost}, {Key: q.Key(), QueueOffset: 10, Unit: u[0]}}
-	require.NoError(t, s.views.queues.Append(t.Context(), entries))
-	s.views.view.mu.Unlock()
+	lost := binary.BigEndian.AppendUint64(nil, uint64(s.Positions().Wrote+4*s.o.MappedFileSizeCommitLog))
+	lost = append(lost, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0)
+	harmSlot(t, root, "0", 8, lost)
+	harmSlot(t, root, "0", 9, lost)
 	var res GetResult
 	get(t, s, GetRequest{Topic: "T", Offset: 7}, &res)
-	require.Equal(t, []string{"body 7", "body 7"}, bodies(t, &res))
+	require.Equal(t, []string{"body 7", "body 10"}, bodies(t, &res))
 	require.EqualValues(t, 11, res.NextOffset)
 	get(t, s, GetRequest{Topic: "T", Offset: 8, MaxMessages: 1}, &res)
-	require.Equal(t, []string{"body 7"}, bodies(t, &res))
+	require.Equal(t, []string{"body 10"}, bodies(t, &res))
 	none := Filter{Record: func(*message.Record) bool { return false }}
 	get(t, s, GetRequest{Topic: "T", Offset: 8, Filter: &none}, &res)
 	require.Equal(t, GetNoMatchedMessage, res.Status, "that of the last one")

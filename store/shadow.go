@@ -37,7 +37,7 @@ type ShadowReads struct {
 	Units  int64 `json:"units"`
 	Busy   int64 `json:"busy"`
 	Passed int64 `json:"passed"`
-	// Found counts the differences: slots, and ends of queues; of Judged ones the log has decided, and their queues are built again. Differences are the last ones in words.
+	// Found counts the differences: slots, and ends of queues, and slots in which a reader met a unit that leads elsewhere; of Judged ones the log has decided, and their queues are built again. Differences are the last ones in words.
 	Found       int64    `json:"found"`
 	Judged      int64    `json:"judged"`
 	Differences []string `json:"differences,omitempty"`
@@ -225,7 +225,11 @@ func (d *sides) shadowDiffers(ctx context.Context, look *shadowLook) {
 	for _, w := range words {
 		d.v.s.logger.Error("what was read would have been read otherwise from the other side of the consume queues", slog.String("difference", w))
 	}
-	h := &d.shadow
+	d.shadow.keep(k, words, judged)
+}
+
+// keep keeps what was found in a queue.
+func (h *shadow) keep(k cq.Key, words []string, judged int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.found += int64(len(words))
@@ -266,15 +270,7 @@ func (l *shadowLook) differs() bool { return len(l.slots) > 0 || l.ends != "" }
 
 // shadows tells whether both sides are to have whatever was dispatched of a queue.
 func (d *sides) shadows(k cq.Key) bool {
-	if len(d.responsible(k)) < len(combinedKinds) || !d.v.compared() {
-		return false
-	}
-	for _, kind := range combinedKinds {
-		if d.holds(kind) || d.store.Failure(kind) != nil || d.store.IsDiverged(kind, k) || d.hasGivenUp(kind, k) {
-			return false
-		}
-	}
-	return true
+	return d.v.compared() && d.mayJudge(k)
 }
 
 // once looks.
