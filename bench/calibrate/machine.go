@@ -20,10 +20,11 @@ type MachineInfo struct {
 	MemoryKiB  string `json:"memory"`
 	Kernel     string `json:"kernel"`
 	Filesystem string `json:"filesystem"`
+	Warning    string `json:"warning,omitempty"`
 	Device     string `json:"deviceCounters"` // whether the block device's counters are known
 	Go         string `json:"go"`
 	Java       string `json:"java"`
-	TandemMQ   string `json:"tandemmq"`
+	TandemMQ   string `json:"tandemmq,omitempty"`
 }
 
 // Machine describes the machine, the filesystem of dir and the programs; bin is the tandemmq binary, "" for none.
@@ -33,6 +34,7 @@ func Machine(ctx context.Context, dir, bin string) MachineInfo {
 		MemoryKiB: procField("/proc/meminfo", "MemTotal"), Kernel: firstLine(os.ReadFile("/proc/sys/kernel/osrelease")),
 		Filesystem: filesystem(dir), Device: "unknown", Go: runtime.Version(),
 	}
+	m.Warning = warning(m.Filesystem)
 	if _, ok := DeviceOf(dir).Written(); ok {
 		m.Device = "known"
 	}
@@ -43,13 +45,45 @@ func Machine(ctx context.Context, dir, bin string) MachineInfo {
 	return m
 }
 
+// warning says why figures of a filesystem are not those of a disk; empty: nothing is known against it.
+func warning(filesystem string) string {
+	kind, _, _ := strings.Cut(filesystem, " ")
+	if kind == "tmpfs" || kind == "ramfs" {
+		return kind + " is in memory: no disk is measured. What is read was in memory before, and a sync does nothing"
+	}
+	return ""
+}
+
 func (m MachineInfo) String() string {
+	text := m.hardware() + "\n" + m.programs() + "; files are made by each program as it does by default"
+	if m.Warning != "" {
+		text += "\nWARNING: " + m.Warning
+	}
+	return text
+}
+
+func (m MachineInfo) hardware() string {
 	procs := m.GoMaxProcs
 	if procs == "" {
 		procs = fmt.Sprint(m.Processors)
 	}
-	return fmt.Sprintf("%s, %d processors, GOMAXPROCS %s, memory %s, Linux %s, %s, device counters %s\n%s, %s, %s; files are made by each program as it does by default",
-		m.CPU, m.Processors, procs, m.MemoryKiB, m.Kernel, m.Filesystem, m.Device, m.TandemMQ, m.Go, m.Java)
+	return fmt.Sprintf("%s, %d processors, GOMAXPROCS %s, memory %s, Linux %s, %s, device counters %s", m.CPU, m.Processors, procs, m.MemoryKiB, m.Kernel, m.Filesystem, m.Device)
+}
+
+func (m MachineInfo) programs() string {
+	return strings.Join(slices.DeleteFunc([]string{m.TandemMQ, m.Go, m.Java}, func(s string) bool { return s == "" }), ", ")
+}
+
+// Differs returns what two descriptions have of machines that are not the same one; both are empty where they are. Programs are none of the machine: they are what is compared.
+func (m MachineInfo) Differs(from MachineInfo) (mine, other string) {
+	a, b := m, from
+	for _, one := range []*MachineInfo{&a, &b} {
+		one.TandemMQ, one.Go, one.Java = "", "", ""
+	}
+	if a == b {
+		return "", ""
+	}
+	return m.hardware(), from.hardware()
 }
 
 func firstLine(b []byte, err error) string {

@@ -31,7 +31,7 @@ type Change struct {
 
 // Difference is what differs between two reports.
 type Difference struct {
-	Machines []string `json:"machines,omitempty"` // both, where they are not the same one
+	Machines []string `json:"machines,omitempty"` // both, where they are not the same one: no row is better or worse then
 	Percent  float64  `json:"percent"`            // that medians have to differ by
 	Changes  []Change `json:"changes"`            // of all figures that both have, those that did not move too
 	Failed   []string `json:"failed,omitempty"`   // rows that fail in the second one
@@ -43,8 +43,8 @@ type Difference struct {
 // Diff compares two reports.
 func Diff(before, after *Report, percent float64) *Difference {
 	d := &Difference{Percent: percent}
-	if before.Machine != after.Machine {
-		d.Machines = []string{before.Machine.String(), after.Machine.String()}
+	if was, is := before.Machine.Differs(after.Machine); was != is {
+		d.Machines = []string{was, is}
 	}
 	for _, l := range before.Limits {
 		for _, k := range after.Limits {
@@ -121,8 +121,11 @@ func (r *Row) figures() []string {
 }
 
 // Worse returns how many rows have become worse, by their headlines. The other figures of a row are shown, and do not count: of so many, some always move. What moved of the machine's limits is not the
-// software's doing.
+// software's doing; and on another machine nothing is.
 func (d *Difference) Worse() (n int) {
+	if len(d.Machines) > 0 {
+		return 0
+	}
 	for _, c := range d.Changes {
 		if c.Moved && !c.Better && c.Headline {
 			n++
@@ -135,7 +138,7 @@ func (d *Difference) Worse() (n int) {
 func (d *Difference) Text(w io.Writer, all bool) error {
 	var b strings.Builder
 	if len(d.Machines) > 0 {
-		fmt.Fprintf(&b, "The machines differ:\n%s\n%s\n", d.Machines[0], d.Machines[1])
+		fmt.Fprintf(&b, "The machines differ, so that no row is better or worse:\n%s\n%s\n", d.Machines[0], d.Machines[1])
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	shown, rows, better := 0, 0, 0
@@ -153,7 +156,7 @@ func (d *Difference) Text(w io.Writer, all bool) error {
 			fmt.Fprintf(t, "scenario\tengine\tfigure\tbefore\t(least, most)\tafter\t(least, most)\tchange\t\n")
 		}
 		verdict := ""
-		if c.Moved {
+		if c.Moved && len(d.Machines) == 0 {
 			verdict = map[bool]string{true: "better", false: "worse"}[c.Better]
 			if c.Headline {
 				verdict = strings.ToUpper(verdict)
@@ -164,20 +167,38 @@ func (d *Difference) Text(w io.Writer, all bool) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%+.1f%%\t%s\n", c.Scenario, c.Engine, c.Figure, Number(c.Before[1], unit), between(c.Before), Number(c.After[1], unit), between(c.After), c.Percent, verdict)
 	}
 	_ = t.Flush()
+	for _, row := range d.Failed {
+		fmt.Fprintf(&b, "fails now: %s\n", row)
+	}
 	for _, lines := range []struct {
 		what string
 		rows []string
-	}{{"fails now", d.Failed}, {"only in the first", d.Before}, {"only in the second", d.After}} {
-		for _, row := range lines.rows {
-			fmt.Fprintf(&b, "%s: %s\n", lines.what, row)
+	}{{"only in the first", d.Before}, {"only in the second", d.After}} {
+		if len(lines.rows) > 0 {
+			fmt.Fprintf(&b, "%s: %s\n", lines.what, someOf(lines.rows, all))
 		}
 	}
 	if d.Single {
 		b.WriteString("Some figures were measured once: how far they differ from one time to the next is not known, so that they count from half of their value on.\n")
 	}
-	fmt.Fprintf(&b, "%d rows compared by what they are judged by: %d better, %d worse by more than %v%% and than both spreads together. %d figures in all.\n", rows, better, d.Worse(), d.Percent, len(d.Changes))
+	if len(d.Machines) > 0 {
+		fmt.Fprintf(&b, "%d rows are in both reports, with %d figures in all; measured on machines that differ, they are not compared.\n", rows, len(d.Changes))
+	} else {
+		fmt.Fprintf(&b, "%d rows compared by what they are judged by: %d better, %d worse by more than %v%% and than both spreads together. %d figures in all.\n", rows, better, d.Worse(), d.Percent, len(d.Changes))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// namedRows is how many rows are named that one report alone has.
+const namedRows = 3
+
+// someOf counts rows and names the first of them.
+func someOf(rows []string, all bool) string {
+	if all || len(rows) <= namedRows {
+		return strings.Join(rows, ", ")
+	}
+	return fmt.Sprintf("%d rows: %s and %d more", len(rows), strings.Join(rows[:namedRows], ", "), len(rows)-namedRows)
 }
 
 // ReadReport reads a report that bench compare wrote.

@@ -74,8 +74,23 @@ func TestDiff(t *testing.T) {
 	require.True(t, d.Single)
 	require.Zero(t, d.Worse(), "b by a fifth, once")
 	after.Rows[1] = rowOf("b", File, "readyMillis", map[string][]float64{"readyMillis": {170}})
-	require.Equal(t, 1, Diff(before, after, 5).Worse())
 	require.Len(t, d.Machines, 2)
+	d = Diff(before, after, 5)
+	require.Zero(t, d.Worse(), "another machine")
+	out.Reset()
+	require.NoError(t, d.Text(&out, false))
+	require.Contains(t, out.String(), "machines that differ, they are not compared")
+	require.NotRegexp(t, "(?i)worse\n", out.String())
+	after.Machine = before.Machine
+	after.Machine.TandemMQ = "a later one"
+	d = Diff(before, after, 5)
+	require.Empty(t, d.Machines, "what is compared")
+	require.Equal(t, 1, d.Worse())
+	d.Before = []string{"a", "b", "c", "d", "e"}
+	out.Reset()
+	require.NoError(t, d.Text(&out, false))
+	require.Contains(t, out.String(), "only in the first: 5 rows: a, b, c and 2 more\n")
+	require.Contains(t, out.String(), "only in the second: new file\n")
 	same := Diff(before, before, 5)
 	require.Zero(t, same.Worse())
 	for _, c := range same.Changes {

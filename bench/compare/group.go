@@ -92,6 +92,9 @@ func (x *Runner) keep(rep *Report, g *group, n int, engine string, one Repetitio
 		own := one
 		if s.Prefix != "" {
 			own.Figures, own.Latencies = only(one.Figures, s.Prefix), only(one.Latencies, s.Prefix)
+			if _, there := own.Figures[s.Prefix+ownPeak]; there {
+				delete(own.Figures, peakFigure) // of the process that had others do it
+			}
 		}
 		if _, ok := own.Figures[s.Headline]; !ok && own.Failed == "" {
 			own.Failed = "no figure " + s.Headline
@@ -122,4 +125,5 @@ func only[V any](all map[string]V, prefix string) map[string]V {
 const (
 	peakFigure = "peakAnonMiB" // the largest RssAnon of the process that was measured
 	diskFigure = "diskMiB"     // what its directory occupied in the end
+	ownPeak    = "AnonMiB"     // behind a prefix: the same as peakFigure, of a process that the run has started for that part
 )

@@ -63,6 +63,7 @@ func (h *page) machine() htmlreport.Section {
 		{Name: "Memory", Value: m.MemoryKiB},
 		{Name: "Kernel", Value: m.Kernel},
 		{Name: "Filesystem", Value: m.Filesystem},
+		{Name: "Warning", Value: m.Warning},
 		{Name: "Build", Value: h.r.Build},
 		{Name: "Go", Value: m.Go},
 		{Name: "Java", Value: m.Java},

@@ -274,6 +274,7 @@ func TestShared(t *testing.T) {
 	var ran []string
 	one := fake("read/pull", []string{File}, &ran, func(r *Run) error {
 		r.Figures["pullPerSecond"], r.Figures["getMicros"] = 7, 8
+		r.Figures[peakFigure], r.Figures["get"+ownPeak] = 5, 50 // a process of its own has done the one
 		return nil
 	})
 	one.Shared, one.Prefix, one.Headline = "read", "pull", "pullPerSecond"
@@ -287,6 +288,8 @@ func TestShared(t *testing.T) {
 	require.InDelta(t, 8, rep.Row("read/get", File).Repetitions[0].Figures["getMicros"], 0)
 	require.NotContains(t, rep.Row("read/get", File).Repetitions[0].Figures, "pullPerSecond")
 	require.Contains(t, rep.Row("read/get", File).Repetitions[0].Figures, diskFigure)
+	require.NotContains(t, rep.Row("read/get", File).Repetitions[0].Figures, peakFigure)
+	require.InDelta(t, 5, rep.Row("read/pull", File).Repetitions[0].Figures[peakFigure], 0)
 }
 
 // An input is made once, whole or not at all, and a copy of it has its holes, also where blocks had been reserved and looked at.

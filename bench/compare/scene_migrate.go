@@ -66,7 +66,7 @@ func runMigrate(ctx context.Context, r *Run) error {
 	}
 	r.Figures["backfillUnitsPerSecond"] = float64(filled.Units) / (float64(filled.LoadNanos) / 1e9)
 	r.Figures["backfillCompactionMillis"] = float64(filled.CompactionNanos) / 1e6
-	r.Figures["backfillAnonMiB"] = peak
+	r.Figures["backfill"+ownPeak] = peak
 	for _, level := range []struct{ prefix, name string }{{"verify", "units"}, {"records", "records"}} {
 		var verified struct {
 			Units        int64
@@ -80,7 +80,7 @@ func runMigrate(ctx context.Context, r *Run) error {
 			return fmt.Errorf("%d units were compared, the store has %d messages", verified.Units, messages)
 		}
 		r.Figures[level.prefix+"UnitsPerSecond"] = float64(verified.Units) / (float64(verified.ElapsedNanos) / 1e9)
-		r.Figures[level.prefix+"AnonMiB"] = peak
+		r.Figures[level.prefix+ownPeak] = peak
 	}
 	r.checked("%d units were written, as many compared and found the same, with their records", messages)
 	return nil

@@ -14,7 +14,7 @@ func benchDiffCommand() *cli.Command {
 		Name: "diff", Usage: "say what differs between two reports of bench compare", ArgsUsage: "BEFORE.json AFTER.json",
 		Description: `Compares each figure that both reports have. It has moved when its medians differ by more than --percent, and by more than both spreads (from the least to the most) together; one that was
 measured once, when it differs by half. A row is better or worse by the figure that it is judged by, which is in capitals; its other figures are shown, and do not count.
-Limits of the machine are compared as well: where they have moved, so may everything else.
+Limits of the machine are compared as well: where they have moved, so may everything else. Between reports of machines that differ no row is called better or worse: the figures are shown.
 
    tandemmq bench diff yesterday.json today.json
 

@@ -51,6 +51,7 @@ func runBenchLimits(c *cli.Context) error {
 	p := newProgress(c.App.ErrWriter, chooseProgress(c.App.ErrWriter, c.Bool("json") || c.Bool("quiet")))
 	defer p.Finish()
 	doc := limitsDocument{Started: time.Now().UTC(), Machine: calibrate.Machine(c.Context, dir, "")}
+	doc.Machine.TandemMQ = "tandemmq " + version()
 	if doc.Limits, err = measureLimits(c.Context, p, "limits", dir, profile, reps); err != nil {
 		return err
 	}
