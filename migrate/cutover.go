@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +40,10 @@ func (m *Migrator) Cutover(ctx context.Context, commit bool) (_ *CutoverResult, 
 	res := &CutoverResult{DryRun: !commit, Active: m.opt.To}
 	if m.done() {
 		res.Nothing, res.DryRun = true, false
-		return res, errors.Join(m.overtaken(ctx, "cutover"), m.conf(res))
+		if err := m.overtaken(ctx, "cutover"); err != nil {
+			return res, err
+		}
+		return res, m.conf(res)
 	}
 	if m.state.Phase != PhaseVerified || m.state.Verified == nil {
 		return nil, &RefusedError{Step: "cutover", Reasons: []string{fmt.Sprintf("the migration is %s, not verified: %s", m.state.Phase, nextStep(m.state.Phase))}}

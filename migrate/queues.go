@@ -1,11 +1,14 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/migrate/state"
 )
 
 // eachQueue calls fn with every queue of r and its bounds. A queue that contradicts itself becomes a finding in bad, and
@@ -43,9 +46,26 @@ func queueFinding(code Code, k cq.Key, text string) Finding {
 	return Finding{Code: code, Topic: k.Topic, QueueID: k.QueueID, QueueOffset: -1, PhyOffset: -1, Text: text}
 }
 
+// openReader opens a side read-only. Where that side is damaged as a whole, the error says what leads on.
+func (m *Migrator) openReader(kind cq.Kind) (cq.Store, error) {
+	s, err := m.dir.OpenReader(kind)
+	damage := (*cq.CorruptError)(nil)
+	if !errors.As(err, &damage) || kind != cmp.Or(m.state.To, m.opt.To) {
+		return s, err
+	}
+	switch m.state.Phase {
+	case PhaseCutover, PhaseRollingBack:
+		return s, fmt.Errorf("%w. Where the %s side is lost, `tandemmq migrate rollback --from-log --yes` brings the other side up from the log alone and gives reads back to it", err, kind)
+	case state.Finalizing, state.Finalized:
+	default:
+		return s, fmt.Errorf("%w. If nothing in the %s side is needed, `tandemmq migrate run --to %s --restart --replace-target` removes it and begins anew", err, kind, kind)
+	}
+	return s, err
+}
+
 // reading opens a side read-only for fn.
 func (m *Migrator) reading(kind cq.Kind, fn func(s cq.Store) error) (err error) {
-	s, err := m.dir.OpenReader(kind)
+	s, err := m.openReader(kind)
 	if err != nil {
 		return err
 	}

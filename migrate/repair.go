@@ -459,7 +459,7 @@ func (r *repair) publish(ctx context.Context, side int, complete int64) error {
 func (m *Migrator) withReaders(kinds []cq.Kind, fn func(sides []cq.Reader) error) (err error) {
 	var sides []cq.Reader
 	for _, k := range kinds {
-		s, err := m.dir.OpenReader(k)
+		s, err := m.openReader(k)
 		if err != nil {
 			return err
 		}

@@ -155,13 +155,13 @@ func (v *verification) run(ctx context.Context) (_ *VerifyResult, err error) {
 		v.level = LevelUnits
 	}
 	v.logEnd = end
-	if v.src, err = m.dir.OpenReader(v.source); err != nil {
+	if v.src, err = m.openReader(v.source); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, v.src.Close()) }()
 	v.ends[0].Store(-1)
 	v.ends[1].Store(-1)
-	if v.dst, err = m.dir.OpenReader(v.target); err != nil {
+	if v.dst, err = m.openReader(v.target); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, v.dst.Close()) }()

@@ -106,6 +106,8 @@ func TestMigrateOnlineCommands(t *testing.T) {
 	out, _ = ask(0, "status")
 	require.Contains(t, out, "Migration: finalized\n")
 	require.Contains(t, out, "the file queues, in tandemmq/retired/file-")
+	_, errs = ask(1, "verify")
+	require.Contains(t, errs, "the migration is finalized, and the store has its rocks queues alone")
 	require.DirExists(t, filepath.Join(root, "tandemmq", "retired"))
 	code, out, errs := runApp(t, "migrate", "status", "--store", root)
 	require.Zero(t, code, errs)

@@ -354,6 +354,8 @@ func notCombined(st *state.State, kind cq.Kind) string {
 		return fmt.Sprintf("the store was opened with its %s queues alone, and the %s queues are kept", kind, st.Kept)
 	case state.Planned:
 		return "the broker has to be restarted: it then writes files and RocksDB both"
+	case state.Finalized:
+		return fmt.Sprintf("the migration is finalized, and the store has its %s queues alone", st.Kept)
 	}
 	return fmt.Sprintf("the store was opened with its %s queues alone, and the migration goes on when it is opened with both", kind)
 }
