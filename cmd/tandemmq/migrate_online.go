@@ -34,7 +34,7 @@ a kill; these commands only ask it. The way, with one restart at its beginning a
    tandemmq migrate online status --watch              (it backfills, and verifies every unit)
    tandemmq migrate online cutover --topics T1,T2      (reads of these topics move)
    tandemmq migrate online cutover                     (all reads move, and offsets)
-   tandemmq migrate online rollback                    (at any time: they move back)
+   tandemmq migrate online rollback                    (they move back)
    tandemmq migrate online finalize                    (compares once more; the next restart moves the other side aside)
 
 docs/migration.md is the runbook. Exit codes: 0 ok, 1 failed or refused, 2 wrong usage, 3 compared and found different.`
@@ -73,7 +73,7 @@ func migrateOnlineCommand() *cli.Command {
 					return o.step(broker.MigrateCutover, "topics", strings.ReplaceAll(o.c.String("topics"), ",", ";"))
 				},
 				&cli.StringFlag{Name: "topics", Usage: "move the reads of these `TOPICS` alone, several separated by commas, in addition to those that were moved before"}),
-			step("rollback", "move reads back; before the cutover: give the migration up", "The ends of the queues and what came since the last comparison are compared first; the history says how much was not read again. Both sides are still written then.",
+			step("rollback", "move reads back; before the cutover: give the migration up", "The ends of the queues and what came since the last comparison are compared first; it says how much was not read again. Both sides are still written then.",
 				func(o *onlineCall) error {
 					return o.step(broker.MigrateRollback, "quick", strconv.FormatBool(o.c.Bool("quick")))
 				},
@@ -446,6 +446,9 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 	add("direction", "%s -> %s", st.From, st.To)
 	add("queues are kept in", "%s", map[cq.Kind]string{cq.KindCombine: "files and RocksDB", cq.KindFile: "files", cq.KindRocks: "RocksDB"}[st.Queues])
 	add("read from", "%s", st.Reads)
+	if note := rolledBack(st); note != "" {
+		add("rolled back", "%s", note)
+	}
 	if len(st.CanaryTopics) > 0 {
 		add("canary topics", "%s", strings.Join(st.CanaryTopics, ", "))
 	}
@@ -584,13 +587,34 @@ func nextOnline(st *online.Status) string {
 	}
 	switch st.Phase {
 	case state.Verified:
-		return "tandemmq migrate online cutover, with --topics for some first"
+		return nextStep(st, "cutover", "tandemmq migrate online cutover, with --topics for some first")
 	case state.Diverged:
 		return "see docs/migration.md; resolve keeps one side of a queue that the log does not decide, verify compares again, rollback gives up"
 	case state.Cutover:
-		return "tandemmq migrate online rollback goes back at any time; finalize gives the old side up"
+		return nextStep(st, "rollback", "tandemmq migrate online rollback goes back") + "; " + nextStep(st, "finalize", "finalize gives the old side up")
 	case state.RolledBack:
-		return "tandemmq migrate online verify leads to another cutover; finalize gives the other side up"
+		return nextStep(st, "verify", "tandemmq migrate online verify leads to another cutover") + "; " + nextStep(st, "finalize", "finalize gives the other side up")
+	}
+	return ""
+}
+
+// nextStep tells of a step what it does, or why it would be refused at this moment.
+func nextStep(st *online.Status, step, what string) string {
+	if reasons := st.Refused[step]; len(reasons) > 0 {
+		return fmt.Sprintf("%s is refused for the moment: %s", step, strings.Join(reasons, ", and "))
+	}
+	return what
+}
+
+// rolledBack says what the rollback has compared, and what it has not; "" where there was none.
+func rolledBack(st *online.Status) string {
+	if st.Phase != state.RolledBack {
+		return ""
+	}
+	for _, h := range slices.Backward(st.History) {
+		if h.Event == state.RollbackStart || h.Event == state.Cancel {
+			return h.Note
+		}
 	}
 	return ""
 }

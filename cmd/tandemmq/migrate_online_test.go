@@ -303,6 +303,24 @@ func TestPrintOnlineFindings(t *testing.T) {
 	}
 }
 
+// What comes next is what can be done at this moment, and a rollback says what it has not read again.
+func TestMigrateOnlineTellsTheTruthOfTheMoment(t *testing.T) {
+	st := online.Status{Phase: state.Cutover, From: cq.KindFile, To: cq.KindRocks, Online: true}
+	require.Equal(t, "tandemmq migrate online rollback goes back; finalize gives the old side up", nextOnline(&st))
+	st.Refused = map[string][]string{"rollback": {"the file side was given up: no disk", "2 queues"}}
+	require.Equal(t, "rollback is refused for the moment: the file side was given up: no disk, and 2 queues; finalize gives the old side up", nextOnline(&st))
+	st.Refused["finalize"] = []string{"alone"}
+	require.Contains(t, nextOnline(&st), "; finalize is refused for the moment: alone")
+	st.Phase, st.Refused = state.Verified, map[string][]string{"cutover": {"it is filled"}}
+	require.Equal(t, "cutover is refused for the moment: it is filled", nextOnline(&st))
+	st.Phase, st.Refused = state.RolledBack, map[string][]string{"verify": {"alone"}}
+	require.Equal(t, "verify is refused for the moment: alone; finalize gives the other side up", nextOnline(&st))
+	st.History = []state.HistoryEntry{{Event: state.RollbackStart, Note: "long ago"}, {Event: state.RollbackStart, Note: "7 units were not read again"}, {Event: state.RollbackEnd}}
+	var b strings.Builder
+	printOnline(&b, &st, false)
+	require.Regexp(t, `rolled back +7 units were not read again\n`, b.String())
+}
+
 // A step that is answered before it is over is waited for, and what came of it is told as if it had been the answer.
 func TestMigrateOnlineStepIsWaitedFor(t *testing.T) {
 	for _, c := range []struct {

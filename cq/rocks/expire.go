@@ -98,3 +98,6 @@ func (s *Store) expireQueues(ctx context.Context, keys []cq.Key) (n int, bad, er
 	}
 	return len(moved), bad, nil
 }
+
+// LostFiles says in words which files of the database are not in its directory as they should be; none mostly.
+func (s *Store) LostFiles() ([]string, error) { return s.db.LostFiles() }

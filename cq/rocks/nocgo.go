@@ -139,3 +139,6 @@ func (*Store) TrimQueue(context.Context, cq.Key, int64) error { return cq.ErrNoR
 
 // UnitFrom answers cq.ErrNoRocksDB.
 func (*Store) UnitFrom(cq.Key, int64) (int64, error) { return -1, cq.ErrNoRocksDB }
+
+// LostFiles answers cq.ErrNoRocksDB.
+func (*Store) LostFiles() ([]string, error) { return nil, cq.ErrNoRocksDB }

@@ -388,3 +388,44 @@ func (db *DB) Replace(minPhy int64, between func() error) error {
 	db.closing.Store(false)
 	return nil
 }
+
+// LostFiles compares the table files that the database consists of with its directory, and says in words which of them are not there or have another length. RocksDB reads on from a file that it has open, also when
+// that was removed, and does not see it before it is opened again.
+func (db *DB) LostFiles() ([]string, error) {
+	if err := db.enter(); err != nil {
+		return nil, err
+	}
+	defer db.leave()
+	lost := db.lostFiles()
+	if len(lost) > 0 { // or they were compacted away meanwhile
+		lost = db.lostFiles()
+	}
+	current, err := os.ReadFile(filepath.Join(db.dir, "CURRENT"))
+	if err != nil {
+		return append(lost, fmt.Sprintf("%s: %v", filepath.Join(db.dir, "CURRENT"), err)), nil
+	}
+	if manifest := filepath.Join(db.dir, strings.TrimSpace(string(current))); !isFile(manifest) {
+		lost = append(lost, manifest+" is not there")
+	}
+	return lost, nil
+}
+
+func (db *DB) lostFiles() (lost []string) {
+	for _, f := range db.c.GetLiveFilesMetaData() {
+		path := filepath.Join(db.dir, f.Name)
+		switch st, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			lost = append(lost, path+" is not there")
+		case err != nil:
+			lost = append(lost, fmt.Sprintf("%s: %v", path, err))
+		case st.Size() != f.Size:
+			lost = append(lost, fmt.Sprintf("%s has %d bytes, and should have %d", path, st.Size(), f.Size))
+		}
+	}
+	return lost
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}

@@ -414,3 +414,19 @@ func TestOpenTwice(t *testing.T) {
 	require.False(t, e.Corruption())
 	require.NotContains(t, err.Error(), "rebuild")
 }
+
+// A file that is removed or cut behind the back of an open database is named, although reads go on.
+func TestLostFiles(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, testOptions())
+	require.NoError(t, err)
+	defer db.Close()
+	lost, err := db.LostFiles()
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	require.NoError(t, os.Remove(filepath.Join(dir, "CURRENT")))
+	lost, err = db.LostFiles()
+	require.NoError(t, err)
+	require.Len(t, lost, 1)
+	require.Contains(t, lost[0], "CURRENT")
+}

@@ -29,6 +29,7 @@ type fake struct {
 	alone    map[cq.Key]string // what differs from the log, on the side that was checked last
 	checked  cq.Kind
 	kept     []cq.Key
+	lost     map[cq.Kind][]string // files
 	keepErr  error
 	mending  bool
 	unclean  bool
@@ -86,6 +87,12 @@ func (f *fake) SetSideRoles(r store.SideRoles) error {
 	}
 	f.roles = r
 	return nil
+}
+
+func (f *fake) LostFiles(_ context.Context, kind cq.Kind) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost[kind], nil
 }
 
 func (f *fake) SideStates() (map[cq.Kind]store.SideState, error) {

@@ -33,6 +33,8 @@ type Store interface {
 	TopicUnits(ctx context.Context) ([]store.TopicUnits, error)
 	// CheckSide is for a side that has no other to be compared with, also in a store with one kind of queues.
 	CheckSide(ctx context.Context, kind cq.Kind, o store.VerifySidesOptions, each func(v *store.SideVerdict) error) error
+	// LostFiles answers store.ErrNotCombined where queues of that kind are not open.
+	LostFiles(ctx context.Context, kind cq.Kind) ([]string, error)
 	KeepSide(ctx context.Context, k cq.Key, kind cq.Kind) (store.KeptSide, error)
 	RebuildQueue(k cq.Key) error
 }

@@ -1,12 +1,14 @@
 package online
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tandemq/tandemmq/cq"
@@ -18,7 +20,7 @@ import (
 const retiredDir = "retired"
 
 // Finish does what Finalize has announced, before the store at root is opened: it moves the side aside that is not kept. It is due after a stop in order alone, within a day of the comparison of the side that is kept: after any other the side that is kept may still need
-// what the other has, and the store is opened with both once more. It takes the store's lock for that. A store without a migration, and one that is not there, have nothing to finish.
+// what the other has, and the store is opened with both once more. So it is when the side that is kept cannot be opened, lacks files, or ends before the other one. It takes the store's lock for that. A store without a migration, and one that is not there, have nothing to finish.
 func Finish(root, actor string, logger *slog.Logger) (err error) {
 	l := store.NewLayout(root)
 	st, err := state.Load(l.StateDir())
@@ -43,6 +45,20 @@ func Finish(root, actor string, logger *slog.Logger) (err error) {
 			logger.Warn("the migration is not finished yet: the side that is kept was compared too long ago, and is compared once more with the store open", slog.String("store", root))
 		}
 		return nil
+	}
+	// A start that was cut off while it moved files has found all well before.
+	if last := len(st.Retired) - 1; last >= 0 && st.Retired[last].Until.IsZero() {
+		return finish(l, st, actor, time.Now())
+	}
+	if wrong := store.CheckKept(context.Background(), l, st.Kept); len(wrong) > 0 {
+		note := fmt.Sprintf("nothing was moved aside, for the %s queues, which are kept, are not whole: %s", st.Kept, strings.Join(wrong, "; "))
+		if logger != nil {
+			logger.Error("the migration is not finished yet: the side that is kept is not whole on the disk, and the store is opened with both sides once more", slog.String("store", root),
+				slog.String("kept", string(st.Kept)), slog.Any("wrong", wrong))
+		}
+		st.Online.Verified = nil
+		st.Note(state.StepDiffers, actor, note, time.Now())
+		return st.Save(l.StateDir())
 	}
 	return finish(l, st, actor, time.Now())
 }

@@ -48,11 +48,13 @@ type Status struct {
 	// Asked are the last steps that somebody has asked for since the broker was started, the newest at the end.
 	Asked []Step `json:"asked,omitempty"`
 
-	Verified    *state.Coverage      `json:"verified,omitempty"`
-	Differences []string             `json:"differences,omitempty"`
-	Kept        cq.Kind              `json:"kept,omitempty"`
-	Retired     []state.Retired      `json:"retired,omitempty"`
-	History     []state.HistoryEntry `json:"history"`
+	Verified    *state.Coverage `json:"verified,omitempty"`
+	Differences []string        `json:"differences,omitempty"`
+	// Refused says, of the steps that come next, why one would be refused at this moment; a step that is not there would be tried. What a step compares is not known before.
+	Refused map[string][]string  `json:"refused,omitempty"`
+	Kept    cq.Kind              `json:"kept,omitempty"`
+	Retired []state.Retired      `json:"retired,omitempty"`
+	History []state.HistoryEntry `json:"history"`
 }
 
 // Step is a step that somebody has asked for.
@@ -164,6 +166,7 @@ func (m *Migration) Status() Status {
 		s.RestartNeeded = !m.combined() && underWay(st.Phase) || st.Phase == state.Finalizing && finalizeDue(st, m.now())
 	}
 	if !m.combined() {
+		s.Refused = m.refusedNow(st, nil)
 		return s
 	}
 	if r, err := m.s.SideRoles(); err == nil {
@@ -175,13 +178,14 @@ func (m *Migration) Status() Status {
 		v := marks[string(kind)+" queues"]
 		s.Lag[kind] = Lag{Bytes: v.BehindBytes, Ms: v.BehindMs, Failure: v.Failure}
 	}
-	if shadow := m.s.ShadowReads(); shadow.Reads+shadow.Busy+shadow.Passed > 0 {
+	if shadow := m.s.ShadowReads(); shadow.Reads+shadow.Busy+shadow.Passed+shadow.Found > 0 {
 		s.Shadow = &shadow
 	}
 	sides, err := m.s.SideStates()
 	if err != nil {
 		return s
 	}
+	s.Refused = m.refusedNow(st, sides)
 	s.Diverged, s.Differ = map[cq.Kind]int{}, map[cq.Kind]int{}
 	for kind, side := range sides {
 		s.Diverged[kind], s.Differ[kind] = side.Diverged, side.Given
@@ -190,6 +194,47 @@ func (m *Migration) Status() Status {
 		}
 	}
 	return s
+}
+
+// refusedNow tells why the steps that come next would be refused; sides is nil where there is one.
+func (m *Migration) refusedNow(st *state.State, sides map[cq.Kind]store.SideState) map[string][]string {
+	if st.Online == nil {
+		return nil
+	}
+	refused := make(map[string][]string)
+	of := func(step string, kinds ...cq.Kind) {
+		if reasons := lacks(sides, kinds...); len(reasons) > 0 {
+			refused[step] = reasons
+		}
+	}
+	kept := st.To
+	switch st.Phase {
+	case state.Verified:
+		of("cutover", st.From, st.To)
+	case state.Cutover:
+		of("rollback", st.From)
+		of("finalize", kept)
+	case state.RolledBack:
+		kept = st.From
+		of("finalize", kept)
+	default:
+		return nil
+	}
+	if sides == nil {
+		alone := []string{notCombined(st, m.o.Kind)}
+		switch st.Phase {
+		case state.Verified:
+			refused["cutover"] = alone
+		case state.Cutover:
+			refused["rollback"] = alone
+		default:
+			refused["verify"] = alone
+		}
+		if kept != m.o.Kind && st.Phase != state.Verified {
+			refused["finalize"] = alone
+		}
+	}
+	return refused
 }
 
 func (m *Migration) verifyingLocked() *Verifying {

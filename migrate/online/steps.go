@@ -235,10 +235,16 @@ func (m *Migration) Cutover(ctx context.Context, actor string, topics []string) 
 	if err := m.whole("cutover", st.From, st.To); err != nil {
 		return err
 	}
+	if err := m.onDisk(ctx, "cutover", st.From, st.To); err != nil {
+		return err
+	}
 	if _, err := m.compareAgain(ctx, "cutover", scope{since: m.certified, all: len(topics) == 0, topics: topics, share: verifyShare}); err != nil {
 		return err
 	}
 	if err := m.whole("cutover", st.From, st.To); err != nil { // it may have taken long
+		return err
+	}
+	if err := m.onDisk(ctx, "cutover", st.From, st.To); err != nil {
 		return err
 	}
 	if len(topics) > 0 {
@@ -282,7 +288,14 @@ func (m *Migration) whole(step string, kinds ...cq.Kind) error {
 	if err != nil {
 		return err
 	}
-	var reasons []string
+	if reasons := lacks(sides, kinds...); len(reasons) > 0 {
+		return refused(step, reasons...)
+	}
+	return nil
+}
+
+// lacks says in words what sides lack.
+func lacks(sides map[cq.Kind]store.SideState, kinds ...cq.Kind) (reasons []string) {
 	for _, kind := range kinds {
 		s := sides[kind]
 		if s.Comparing && s.Filling == nil {
@@ -301,10 +314,25 @@ func (m *Migration) whole(step string, kinds ...cq.Kind) error {
 			reasons = append(reasons, fmt.Sprintf("the %s side was given up: %v", kind, s.Failure))
 		}
 	}
-	if len(reasons) > 0 {
-		return refused(step, reasons...)
+	return reasons
+}
+
+// onDisk refuses a step where files of a side are not in their directory as they should be: what a process has open it goes on reading, so that no comparison tells.
+func (m *Migration) onDisk(ctx context.Context, step string, kinds ...cq.Kind) error {
+	var reasons []string
+	for _, kind := range kinds {
+		lost, err := m.s.LostFiles(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("%s: look for the files of the %s side: %w", step, kind, err)
+		}
+		for _, what := range lost {
+			reasons = append(reasons, fmt.Sprintf("the %s side is not on the disk as it is read: %s", kind, what))
+		}
 	}
-	return nil
+	if len(reasons) == 0 {
+		return nil
+	}
+	return refused(step, append(reasons, "what is lost is built again from the log when the broker is stopped in order and started, with both sides as now; then repeat the step")...)
 }
 
 // compareAgain compares what s says, and takes what was found for the certificate. What differs voids it.
@@ -579,6 +607,9 @@ func (m *Migration) compareWhole(ctx context.Context, kept cq.Kind) (how string,
 			s.alone = kept
 		}
 	}
+	if err := m.onDisk(ctx, "finalize", kept); err != nil {
+		return "", err
+	}
 	c, err := m.compareAgain(ctx, "finalize", s)
 	if err != nil {
 		return "", err
@@ -587,6 +618,9 @@ func (m *Migration) compareWhole(ctx context.Context, kept cq.Kind) (how string,
 		if err := m.whole("finalize", kept); err != nil { // it may have taken long
 			return "", err
 		}
+	}
+	if err := m.onDisk(ctx, "finalize", kept); err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("%d units of %d queues were compared with %s", c.coverage.Units, c.coverage.Queues, with), nil
 }
