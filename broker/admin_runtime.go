@@ -49,9 +49,12 @@ func (b *Broker) runtimeInfo(*remoting.Command, *remoting.Fields) (remoting.Comm
 	if m := k.midnight.Load(); m != nil {
 		night = *m
 	}
-	behind := int64(0)
+	behind, broken, failed := int64(0), 0, 0
 	for _, v := range marks.Views {
-		behind = max(behind, v.BehindBytes)
+		behind, broken = max(behind, v.BehindBytes), broken+v.Broken
+		if v.Failure != "" {
+			failed++
+		}
 	}
 	server := b.server.Stats()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
@@ -70,7 +73,7 @@ func (b *Broker) runtimeInfo(*remoting.Command, *remoting.Fields) (remoting.Comm
 
 		"timerReadBehind": "0", "timerOffsetBehind": "0", "timerCongestNum": "0", "timerEnqueueTps": "0.0", "timerDequeueTps": "0.0",
 		"inFlightRequests": number(server.InFlight), "connections": number(int64(server.Connections)), "heldPulls": number(b.holds.waiting.Load()),
-		"strayUnits": number(marks.StrayUnits),
+		"strayUnits": number(marks.StrayUnits), "brokenQueues": number(int64(broken)), "failedViews": number(int64(failed)), "runningFlags": b.store.Flags().String(),
 	}
 	if n := k.stored.Total(); n > 0 {
 		table["putMessageAverageSize"] = strconv.FormatFloat(float64(k.storedBytes.Total())/float64(n), 'f', 2, 64)

@@ -62,7 +62,7 @@ func (b *Broker) openMigration() (err error) {
 	root := b.o.StorePathRootDir
 	b.migration, err = online.Open(b.store, online.Options{
 		Root: root, Kind: kind, LightAlone: kind == cq.KindCombine && !b.store.FilesHaveLight(), CQFileBytes: b.o.Store.MappedFileSizeConsumeQueue,
-		FreeBytes: func() (int64, error) { return mmap.FreeBytes(root) }, OpenScratch: b.openScratch, TimePuts: b.store.TimePuts, QueueDisk: store.NewLayout(root).QueueDisk, Actor: migrationActor(), Logger: b.log,
+		FreeBytes: func() (int64, error) { return mmap.FreeBytes(root) }, OpenScratch: b.openScratch, TimePuts: b.store.TimePuts, PutsRefused: b.store.PutsRefused, QueueDisk: store.NewLayout(root).QueueDisk, Actor: migrationActor(), Logger: b.log,
 	})
 	return err
 }

@@ -52,7 +52,7 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 // Is matches ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// DamagedError tells which queues could not be dealt with because what is stored of them contradicts itself. The others were.
+// DamagedError tells which queues could not be dealt with because what is stored of them contradicts itself, or is not there any more. The others were. An Append names one.
 type DamagedError struct {
 	Keys []Key
 	Err  error // of the first

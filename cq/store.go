@@ -88,7 +88,7 @@ type Appender interface {
 	// accepted is readable by this process at the latest when AwaitReadable returns, and durable only after Flush. max above is what was accepted, whether
 	// readable yet or not. It may wait for room where units are written behind it. The error of a failed write is sticky: every later
 	// Append, AwaitReadable and Flush answers it. An entry that the store cannot hold answers a *QueueError where that is for its queue's name, an
-	// *EntryError where it is for a number in it; neither is sticky.
+	// *EntryError where it is for a number in it, and a *DamagedError where what is stored of its queue cannot be written to, which is about the first entry of the queue; none is sticky.
 	Append(ctx context.Context, batch []Entry) error
 	// AwaitReadable returns when everything accepted before the call is readable. A store that writes as it accepts returns at once.
 	AwaitReadable(ctx context.Context) error

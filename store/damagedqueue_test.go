@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tandemq/tandemmq/cq"
+	"github.com/tandemq/tandemmq/internal/logtest"
 	"github.com/tandemq/tandemmq/internal/mappedfile"
 )
 
@@ -143,4 +144,62 @@ func TestFileQueueDamagedWhileServing(t *testing.T) {
 			requireWhole(t, root, o)
 		})
 	}
+}
+
+// A file queue that was cut is met by dispatch too: the queue alone is built again, on the side with authority as well, and puts go on, before and after a restart.
+func TestFileQueueCutUnderDispatch(t *testing.T) {
+	needRocksDB(t)
+	byRocks := combineOptions()
+	byRocks.CombineAssignOffsetCQType = StoreTypeRocksDB
+	for name, o := range map[string]Options{"alone": viewOptions(StoreTypeFile), "beside RocksDB": combineOptions(), "beside RocksDB, which has authority": byRocks} {
+		for _, mapped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, mapped=%v", name, mapped), func(t *testing.T) {
+				root := filledStore(t, o, 70)
+				s := openStore(t, root, o)
+				require.NoError(t, s.awaitViews(t.Context()))
+				n := 70
+				if mapped {
+					putSome(t, s, 5)
+					n += 5
+				}
+				require.NoError(t, s.awaitViews(t.Context()))
+				require.NoError(t, os.Truncate(filepath.Join(NewLayout(root).ConsumeQueueDir(), "T", "1", mappedfile.Name(1000)), 0))
+				putSome(t, s, 20)
+				n += 20
+				require.NoError(t, s.awaitViews(t.Context()))
+				require.Zero(t, s.Flags().Bits())
+				list, _ := readPatiently(t, s, "T", 1)
+				require.Len(t, list, n)
+				require.NoError(t, s.Close())
+				requireWhole(t, root, o)
+				s = openStore(t, root, o)
+				putSome(t, s, 1)
+				require.NoError(t, s.Close())
+				requireWhole(t, root, o)
+			})
+		}
+	}
+}
+
+// With queueDamagePolicy=refuse nothing is built: puts end, the log says so, and so it does when the store is opened again.
+func TestFileQueueCutUnderDispatchIsRefused(t *testing.T) {
+	o := viewOptions(StoreTypeFile)
+	o.QueueDamagePolicy = QueueDamageRefuse
+	var log logtest.Log
+	o.Logger = log.Logger()
+	root := filledStore(t, o, 70)
+	s := openStore(t, root, o)
+	putSome(t, s, 5)
+	require.NoError(t, s.awaitViews(t.Context()))
+	require.NoError(t, os.Truncate(filepath.Join(NewLayout(root).ConsumeQueueDir(), "T", "1", mappedfile.Name(1000)), 0))
+	putSome(t, s, 1)
+	require.Eventually(t, func() bool { return s.Flags().Bits()&FlagLogicsQueueError != 0 }, 60*time.Second, 5*time.Millisecond)
+	require.Contains(t, log.String(), "PUTS ARE REFUSED")
+	require.ErrorContains(t, s.PutsRefused(), "store recover --store")
+	_ = s.Close() // its last flush fails too
+	log.Reset()
+	s = openStore(t, root, o)
+	require.Contains(t, log.String(), "PUTS ARE REFUSED, as an earlier run has left a flag")
+	require.Contains(t, log.String(), "LOGICS_QUEUE_ERROR")
+	_ = s.Close()
 }

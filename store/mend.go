@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/tandemq/tandemmq/commitlog"
@@ -35,7 +37,15 @@ func (v *queueView) mend(ctx context.Context, log *commitlog.Log) error {
 	v.filling.Store(f)
 	defer v.filling.Store(nil)
 	v.logger.Info("queues are built again from the log", slog.Int("queues", len(f.keys)), slog.Int64("phyOffset", f.from))
-	return f.run(ctx)
+	err = f.run(ctx)
+	if damaged := (*cq.DamagedError)(nil); errors.As(err, &damaged) { // what there is of it goes before the next attempt
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, k := range damaged.Keys {
+			v.mu.broken[k] = fmt.Errorf("%w: %w", errDamaged, damaged)
+		}
+	}
+	return err
 }
 
 // filler makes one that takes turns with deliver, and reads the log as far as that has come.

@@ -587,12 +587,13 @@ func (v *queueView) barLocked(k cq.Key, err error) bool {
 	return true
 }
 
-// blame finds the entry that an error of Append is about, when it is about one entry: it is the first that is not stored. A queue with a gap is broken from then on.
+// blame finds the entry that an error of Append is about, when it is about one entry: it is the first that is not stored. A queue with a gap, or with damage, is broken from then on.
 func (v *queueView) blame(err error, batch []cq.Entry) (at int, ok bool) {
 	var conflict *cq.ConflictError
 	var gap *cq.GapError
 	var entry *cq.EntryError
 	var name *cq.QueueError
+	var damaged *cq.DamagedError
 	switch {
 	case errors.As(err, &name):
 		v.barLocked(name.Key, err)
@@ -606,6 +607,11 @@ func (v *queueView) blame(err error, batch []cq.Entry) (at int, ok bool) {
 				at = i
 			}
 		}
+		return at, at >= 0
+	case errors.As(err, &damaged) && len(damaged.Keys) == 1:
+		k := damaged.Keys[0]
+		v.breakLocked(k, fmt.Errorf("%w: %w", errDamaged, err))
+		at = slices.IndexFunc(batch, func(e cq.Entry) bool { return e.Key == k })
 		return at, at >= 0
 	case errors.As(err, &entry):
 		v.unsupported.Add(1)

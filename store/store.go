@@ -181,6 +181,10 @@ func (s *Store) load() (err error) {
 	if s.flags, err = OpenRunningFlags(s.o.FS, s.layout.StateDir()); err != nil {
 		return err
 	}
+	for _, e := range s.flags.Errors() {
+		s.logger.Error("PUTS ARE REFUSED, as an earlier run has left a flag: when its cause is gone, recover the stopped store", slog.String("flag", e.Flag.String()), slog.Time("since", e.Time),
+			slog.String("err", e.Reason), slog.String("then", "tandemmq store recover --store "+s.layout.Root))
+	}
 	if s.abort, err = markAbort(s.fs, s.layout.AbortPath()); err != nil {
 		return err
 	}
@@ -256,6 +260,14 @@ func (s *Store) flagsError() error {
 	return errors.Join(err, s.log.Failure())
 }
 
+// PutsRefused says why the running flags forbid puts, and what is to be done; nil: they do not.
+func (s *Store) PutsRefused() error {
+	if s.flags.CanPut() {
+		return nil
+	}
+	return s.flagsError()
+}
+
 // onFailure sets NOT_WRITEABLE when the log takes no more. The log may hold its put lock, so the file is written elsewhere.
 func (s *Store) onFailure(err error) {
 	s.background.Go(func() { s.setFlag(FlagNotWriteable, err) })
@@ -263,6 +275,10 @@ func (s *Store) onFailure(err error) {
 
 // setFlag sets an error flag, and writes it down.
 func (s *Store) setFlag(flag Flag, reason error) {
+	if s.flags.Bits()&flag == 0 {
+		s.logger.Error("PUTS ARE REFUSED from now on, until the cause is gone and the stopped store was recovered", slog.String("flag", flag.String()), slog.Any("err", reason),
+			slog.String("then", "tandemmq store recover --store "+s.layout.Root))
+	}
 	if err := s.flags.Set(flag, reason.Error()); err != nil {
 		s.logger.Error("running flags could not be written", slog.Any("err", err))
 	}

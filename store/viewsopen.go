@@ -270,7 +270,7 @@ func (s *Store) openFiles(minPhy int64) (cq.Store, error) {
 	} else if n != 0 && n != s.o.queueFileBytes() {
 		return nil, fmt.Errorf("mappedFileSizeConsumeQueue is %d, and the queue files in %s have %d bytes: set it to that", s.o.queueFileBytes(), dir, n)
 	}
-	o := file.Options{FileSizeBytes: s.o.queueFileBytes(), MinPhyOffset: minPhy, ExtDir: s.layout.ExtDir(), Logger: s.o.Logger}
+	o := file.Options{FileSizeBytes: s.o.queueFileBytes(), MinPhyOffset: minPhy, ExtDir: s.layout.ExtDir(), KeepDamage: s.o.QueueDamagePolicy == QueueDamageRefuse, Logger: s.o.Logger}
 	if _, hasRocks := s.o.sides(); hasRocks { // it is open
 		if _, place, found, err := s.layout.FindRocks(); err == nil && found && place == RocksShared {
 			o.Reserved = IsRocksFile

@@ -473,6 +473,9 @@ func printOnline(w io.Writer, st *online.Status, history bool) {
 			add(string(kind)+" side", "%d queues differ and stay as they are", n)
 		}
 	}
+	if st.PutsRefused != "" {
+		add("puts", "REFUSED: %s", st.PutsRefused)
+	}
 	if r := st.Shadow; r != nil {
 		add("reads compared", "%s with %s units on both sides, %d differences; %s were too many", thousands(r.Reads), thousands(r.Units), r.Found, thousands(r.Busy))
 	}
@@ -576,6 +579,8 @@ func nextOnline(st *online.Status) string {
 	switch {
 	case !st.Online:
 		return ""
+	case st.PutsRefused != "":
+		return "look at why puts are refused, first: no step mends it"
 	case st.Phase == state.Finalizing && !st.RestartNeeded:
 		return "wait: the side that is kept is compared once more, and the other one is moved aside by the start after that"
 	case st.Phase == state.Finalizing:

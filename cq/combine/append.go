@@ -17,7 +17,7 @@ import (
 //	a write fails for good                    the side is given up and Append goes on; of the authority, it is answered
 //	the authority refuses an entry otherwise  answered, e.g. for want of room, whatever the other side does
 //
-// A refusal is a *cq.GapError, a *cq.ConflictError, a *cq.QueueError, a *cq.EntryError, or any error after which the side can still be written to. An entry that was passed
+// A refusal is a *cq.GapError, a *cq.ConflictError, a *cq.QueueError, a *cq.EntryError, a *cq.DamagedError, or any error after which the side can still be written to. An entry that was passed
 // over on every side is accepted. The batch is handed on as it is unless entries must be left out.
 func (s *Store) Append(ctx context.Context, batch []cq.Entry) error {
 	s.write.Lock()
@@ -203,11 +203,18 @@ func judge(ctx context.Context, batch []cq.Entry, from, to int, err error) resul
 		conflict *cq.ConflictError
 		queue    *cq.QueueError
 		entry    *cq.EntryError
+		damaged  *cq.DamagedError
 	)
 	switch {
 	case errors.As(err, &queue):
 		for i := from; i < to; i++ {
 			if batch[i].Key == queue.Key {
+				return result{at: i, err: err, kind: refused}
+			}
+		}
+	case errors.As(err, &damaged):
+		for i := from; i < to; i++ {
+			if len(damaged.Keys) == 1 && batch[i].Key == damaged.Keys[0] {
 				return result{at: i, err: err, kind: refused}
 			}
 		}

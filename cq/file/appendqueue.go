@@ -16,6 +16,7 @@ import (
 func (q *queue) appendRun(entries []cq.Entry) (n int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	defer func() { err = q.damaged(err) }()
 	if err := q.toWriteLocked(); err != nil {
 		return 0, err
 	}
@@ -173,10 +174,35 @@ func (q *queue) writeLocked(b []byte, slot int64) error {
 		if errors.Is(err, mappedfile.ErrLimit) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			return err // a later try may find room
 		}
+		if isDamage(err) && !q.s.keepDamage {
+			return err // of this queue alone
+		}
 		return q.s.fail(err)
 	}
 	q.dirtyLocked()
 	return nil
+}
+
+// isDamage tells whether err says that files of a queue are not what they were: cut, or nothing that can be read.
+func isDamage(err error) bool {
+	var damage *cq.CorruptError
+	return errors.As(err, &damage) || errors.Is(err, mmap.ErrFault) || errors.Is(err, mmap.ErrShort)
+}
+
+// damaged makes a *cq.DamagedError of damage that an append has met, unless that is to stay what it is. Nothing of the queue is changed: who drops it may have it built again.
+func (q *queue) damaged(err error) error {
+	if err == nil || q.s.keepDamage || !isDamage(err) {
+		return err
+	}
+	var damage *cq.CorruptError
+	if !errors.As(err, &damage) {
+		path := queueDir(q.s.dir, q.key)
+		if fault := (*mmap.FaultError)(nil); errors.As(err, &fault) {
+			path = fault.Path
+		}
+		err = &cq.CorruptError{File: path, Offset: -1, Want: "a file that can be written to", Got: "one that was cut or that the disk does not give", Err: err}
+	}
+	return &cq.DamagedError{Keys: []cq.Key{q.key}, Err: err}
 }
 
 func (q *queue) dirtyLocked() {

@@ -39,6 +39,9 @@ type Options struct {
 	// Reserved tells which names of topics are those of files that somebody else makes in the directory, such as a RocksDB: no queue is made in their place.
 	// nil: none.
 	Reserved func(topic string) bool
+	// KeepDamage has the failure of an append that meets a file which was cut, or which the disk does not give, be sticky as that of any write. Otherwise it is a
+	// *cq.DamagedError of the one queue.
+	KeepDamage bool
 	// Logger gets what was passed over (foreign names) or repaired. nil: discard.
 	Logger *slog.Logger
 }
@@ -47,6 +50,7 @@ type Options struct {
 type Store struct {
 	dir, extDir  string
 	readOnly     bool
+	keepDamage   bool
 	fileBytes    int64
 	perFile      int64 // units per file
 	minPhyOffset atomic.Int64
@@ -96,7 +100,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: dir, extDir: o.ExtDir, readOnly: o.ReadOnly, fileBytes: fileBytes, perFile: fileBytes / unitBytes,
-		reserved: o.Reserved, log: o.Logger,
+		reserved: o.Reserved, keepDamage: o.KeepDamage, log: o.Logger,
 	}
 	s.minPhyOffset.Store(max(o.MinPhyOffset, 0))
 	if s.extDir == "" {

@@ -58,6 +58,8 @@ type Options struct {
 	TimePuts func() (take func() latency.Counts, stop func())
 	// QueueDisk tells what the queues of each kind take on the disk, see store.Layout.QueueDisk; nil: nobody asks.
 	QueueDisk func(ctx context.Context) (map[cq.Kind]int64, error)
+	// PutsRefused says why the store takes no puts, nil while it does. nil: nobody asks.
+	PutsRefused func() error
 	// SampleEvery is for how long puts are timed before a sample of how the migration goes is taken down. Default 1 s.
 	SampleEvery time.Duration
 	// Actor is written into the audit trail for what happens by itself: user, host, process and version.

@@ -27,6 +27,9 @@ type Status struct {
 	// RestartNeeded tells that it goes on when the broker was stopped in order and started.
 	RestartNeeded bool `json:"restartNeeded,omitempty"`
 
+	// PutsRefused says why the broker takes no messages at present, and what is to be done.
+	PutsRefused string `json:"putsRefused,omitempty"`
+
 	Fill *Progress `json:"fill,omitempty"` // while a side is filled from the log
 	// Verifying is there while the sides are compared.
 	Verifying *Verifying `json:"verifying,omitempty"`
@@ -160,6 +163,11 @@ func (m *Migration) Status() Status {
 		s.Asked = append(s.Asked, *one)
 	}
 	m.mu.Unlock()
+	if m.o.PutsRefused != nil {
+		if err := m.o.PutsRefused(); err != nil {
+			s.PutsRefused = err.Error()
+		}
+	}
 	if st.Online != nil {
 		s.Findings, s.Chosen = findings(st), st.Online.Kept
 		s.CanaryTopics, s.Verified, s.Differences = st.Online.CanaryTopics, st.Online.Verified, st.Online.Differences
