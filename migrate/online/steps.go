@@ -332,7 +332,8 @@ func (m *Migration) onDisk(ctx context.Context, step string, kinds ...cq.Kind) e
 	if len(reasons) == 0 {
 		return nil
 	}
-	return refused(step, append(reasons, "what is lost is built again from the log when the broker is stopped in order and started, with both sides as now; then repeat the step")...)
+	reasons[len(reasons)-1] += ". What is lost is built again from the log when the broker is stopped in order and started, with both sides as now: then repeat the step"
+	return refused(step, reasons...)
 }
 
 // compareAgain compares what s says, and takes what was found for the certificate. What differs voids it.
