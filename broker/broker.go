@@ -122,6 +122,7 @@ func Open(o Options) (b *Broker, err error) {
 		}
 		return false
 	}
+	o.Store.OnLocked = func() error { return b.checkTables(dir) }
 	if err := b.openRules(); err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func Open(o Options) (b *Broker, err error) {
 	}
 	// The store's lock comes first: what stands beside it belongs to whoever holds it.
 	if b.store, err = store.Open(o.StorePathRootDir, o.Store); err != nil {
-		return nil, err
+		return nil, errors.Join(err, b.tables.Close())
 	}
 	if err = openTopics(); err == nil {
 		err = b.openMeta(dir)
@@ -147,8 +148,8 @@ func Open(o Options) (b *Broker, err error) {
 	return b, nil
 }
 
-// openTables opens the databases of topics, groups and offsets, where the broker has them in databases, and refuses to go on with what was left behind.
-func (b *Broker) openTables(dir string) (err error) {
+// checkTables refuses to go on with topics, groups and offsets that were left behind. It changes nothing.
+func (b *Broker) checkTables(dir string) error {
 	if b.o.ConfigManagerVersion == "" {
 		v2, err := configdb.ExistsV2(dir)
 		if err != nil {
@@ -158,8 +159,7 @@ func (b *Broker) openTables(dir string) (err error) {
 			return fmt.Errorf("%s holds topics, groups and offsets of configManagerVersion=v2, which are not known here: set configManagerVersion=v1 if they are left over", filepath.Join(dir, "rdb"))
 		}
 	}
-	form := b.o.tablesForm()
-	older, err := meta.Older(dir, form)
+	older, err := meta.Older(dir, b.o.tablesForm())
 	if errors.Is(err, configdb.ErrNoRocksDB) {
 		b.log.Warn("databases of topics, groups and offsets are there, and this binary cannot tell whether they are newer than the files", slog.Any("err", err))
 	} else if err != nil {
@@ -168,18 +168,17 @@ func (b *Broker) openTables(dir string) (err error) {
 	if len(older) > 0 {
 		return fmt.Errorf("%s; take them over with `tandemmq migrate metadata --store %s --to file --yes`, or remove them: %w", strings.Join(older, "; "), b.o.StorePathRootDir, errOlderTables)
 	}
-	if form != meta.FormFiles {
-		b.tables, err = meta.OpenDatabases(dir, form)
-	}
-	return err
+	return nil
 }
 
 // errOlderTables says that topics, groups or offsets were kept elsewhere since they were last kept where this broker has them.
 var errOlderTables = errors.New("the broker would go on with older topics, groups or offsets")
 
 func (b *Broker) openTopics(dir string) (err error) {
-	if err := b.openTables(dir); err != nil {
-		return err
+	if form := b.o.tablesForm(); form != meta.FormFiles {
+		if b.tables, err = meta.OpenDatabases(dir, form); err != nil {
+			return err
+		}
 	}
 	b.topics, err = meta.OpenTopics(dir, meta.TopicsOptions{
 		Databases: b.tables,

@@ -3,6 +3,8 @@
 package broker
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,7 +42,9 @@ func TestPart10TablesOfARocksDBStore(t *testing.T) {
 
 			o := b.o
 			o.Store.StoreType, o.Store.RocksdbCQDoubleWriteEnable = store.StoreTypeFile, true
+			before := tree(t, o.StorePathRootDir)
 			_, err = Open(o)
+			require.Equal(t, before, tree(t, o.StorePathRootDir), "a start that is refused changes nothing")
 			require.ErrorIs(t, err, errOlderTables)
 			require.ErrorContains(t, err, "topics of ")
 			require.ErrorContains(t, err, "tandemmq migrate metadata --store "+o.StorePathRootDir+" --to file --yes")
@@ -54,6 +58,23 @@ func TestPart10TablesOfARocksDBStore(t *testing.T) {
 			require.NoError(t, b.Close())
 		})
 	}
+}
+
+// tree lists what is below a directory, with the length of each file.
+func tree(t *testing.T, root string) (list []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			list = append(list, path)
+			return err
+		}
+		st, err := e.Info()
+		if err == nil {
+			list = append(list, fmt.Sprintf("%s %d", path, st.Size()))
+		}
+		return err
+	}))
+	return list
 }
 
 func TestPart10OtherManagersAreRefused(t *testing.T) {

@@ -287,14 +287,23 @@ func (m *Migrator) brokers() bool {
 
 // storeReasons are those that are about the store as a whole.
 func (m *Migrator) storeReasons() []string {
-	var r []string
-	if m.dir.Unclean {
-		r = append(r, fmt.Sprintf("the store was not closed cleanly (%s/abort exists): recover first by starting and stopping its broker once", m.dir.Root))
-	}
+	r := m.uncleanReasons()
 	if m.brokers() {
-		r = append(r, fmt.Sprintf("the migration from %s to %s is one of a running broker, and %s: start the broker and use `tandemmq migrate online`, or begin one of the stopped store with `tandemmq migrate run --restart`",
-			m.state.From, m.state.To, m.state.Phase))
+		r = append(r, fmt.Sprintf("the migration from %s to %s is one of a running broker, and %s: start the broker and use `tandemmq migrate online`. `tandemmq migrate repair` of the stopped store, "+
+			"first with --dry-run, holds both sides against the log; `tandemmq migrate run --restart` begins a migration of the stopped store", m.state.From, m.state.To, m.state.Phase))
 	}
+	return append(r, m.logReasons()...)
+}
+
+func (m *Migrator) uncleanReasons() []string {
+	if !m.dir.Unclean {
+		return nil
+	}
+	return []string{fmt.Sprintf("the store was not closed cleanly (%s/abort exists): recover first by starting and stopping its broker once", m.dir.Root)}
+}
+
+// logReasons are those about the log and the topics.
+func (m *Migrator) logReasons() (r []string) {
 	if len(m.dir.BatchTopics) > 0 {
 		r = append(r, fmt.Sprintf("topics with batch queues cannot be held by RocksDB: %s", strings.Join(m.dir.BatchTopics, ", ")))
 	}

@@ -88,9 +88,22 @@ func (m *Migrator) Repair(ctx context.Context, o RepairOptions, commit bool) (_ 
 	return &r.res, &DifferentError{Step: "repair", Findings: &r.res.Left, Advice: advice}
 }
 
+// mendable tells whether both sides of a migration in a running broker are filled, and reads have not moved.
+func mendable(p Phase) bool {
+	switch p {
+	case PhaseVerifying, PhaseVerified, PhaseDiverged, PhaseRepairing:
+		return true
+	}
+	return false
+}
+
 // repairable returns the sides to repair, and why none can be.
 func (m *Migrator) repairable(o RepairOptions) (kinds []cq.Kind, reasons []string) {
-	reasons = m.storeReasons()
+	if m.brokers() && mendable(m.state.Phase) { // the broker verifies again when it is started
+		reasons = append(m.uncleanReasons(), m.logReasons()...)
+	} else {
+		reasons = m.storeReasons()
+	}
 	switch m.state.Phase {
 	case PhaseBackfilling:
 		reasons = append(reasons, "a backfill is not complete: run it to its end first")
@@ -267,6 +280,11 @@ func (r *repair) pass(a *audit, name string) error {
 func (r *repair) begin() error {
 	m := r.m
 	m.state.Verified = nil
+	if m.state.Online != nil {
+		o := *m.state.Online
+		o.Verified, o.CanaryTopics = nil, nil
+		m.state.Online = &o
+	}
 	note := fmt.Sprintf("repair: %s", r.res.Findings.Summary())
 	switch m.state.Phase {
 	case PhaseVerifying, PhaseVerified:

@@ -320,6 +320,8 @@ type Options struct {
 	// HasBatchTopics tells, while the store is opened, whether there is any such topic: only then is the log read for what comes next in their queues, which are in no store of
 	// queues. nil: there may be, where IsBatchTopic is set. Not a property.
 	HasBatchTopics func() bool `prop:"-"`
+	// OnLocked is called when Open has the store's lock and has changed nothing: an error of it refuses the store. nil: nobody asks. Not a property.
+	OnLocked func() error `prop:"-"`
 	// Logger gets what needs an operator's eye. nil: nothing is logged. Not a property.
 	Logger *slog.Logger `prop:"-"`
 }

@@ -8,8 +8,17 @@ import (
 	"github.com/tandemq/tandemmq/cq/rocks"
 )
 
-// scratchPattern is that of the directory below the state directory in which something is tried out.
+// scratchPattern is that of the directory below the state directory in which something is tried out: here, and by `tandemmq migrate plan`.
 const scratchPattern = "plan-*"
+
+// RemoveScratch removes what was left of attempts that were killed. The caller has the store's lock, alone.
+func (l Layout) RemoveScratch() error {
+	left, err := filepath.Glob(filepath.Join(l.StateDir(), scratchPattern))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
 
 // OpenScratchRocks opens an empty database of consume queues, with the options that the store's own would be filled with while it is stopped, in a directory of its own on the store's disk. remove, called
 // when it is closed, removes it.

@@ -101,7 +101,7 @@ func newStore(o Options) *Store {
 // Open opens the store at root for puts, and makes one when there is none. It does, in this order:
 //
 //  1. takes the store's lock, before it looks at anything (W30): *InUseError names the process that has it;
-//  2. refuses a directory that does not support the sides of consume queues that the options ask for (*SidesError, F15, F16): one side alone that is not there, or lacks what the other
+//  2. refuses a store of which Options.OnLocked says so, and a directory that does not support the sides of consume queues that the options ask for (*SidesError, F15, F16): one side alone that is not there, or lacks what the other
 //     has; nothing is changed;
 //  3. writes the abort mark, durably, before it changes anything (W31);
 //  4. opens the log, which cuts a torn tail off; a log with valid records behind damage is refused with file and offset (*DamageError), unless LogDamagePolicy says
@@ -160,6 +160,11 @@ func (s *Store) open() (err error) {
 				err = errors.Join(err, s.lock.Close())
 			}
 		}()
+		if s.o.OnLocked != nil {
+			if err := s.o.OnLocked(); err != nil {
+				return err
+			}
+		}
 		if s.o.BuildConsumeQueues {
 			if err := s.checkSides(); err != nil {
 				return err
@@ -167,6 +172,9 @@ func (s *Store) open() (err error) {
 		}
 		if err := s.lock.mark(); err != nil {
 			return err
+		}
+		if err := s.layout.RemoveScratch(); err != nil {
+			s.logger.Warn("what was left of an attempt stays", slog.Any("err", err)) // takes room, and nothing else
 		}
 	}
 	if err := s.load(); err != nil {

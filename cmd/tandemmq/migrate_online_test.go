@@ -115,6 +115,61 @@ func TestMigrateOnlineCommands(t *testing.T) {
 	require.Contains(t, out, "reads belong to  rocks")
 }
 
+// The stopped store of a migration in a running broker can be repaired: the broker verifies again then. What an attempt that was killed has left is removed.
+func TestMigrateOnlineRepairOfTheStoppedStore(t *testing.T) {
+	if !rocksdb.Available {
+		t.Skip("built without cgo: no RocksDB")
+	}
+	root := filepath.Join(t.TempDir(), "store")
+	g := store.DefaultGenerateOptions()
+	g.Messages, g.Topics, g.CommitLogFileBytes = 200, 2, 4<<20
+	_, err := store.Generate(t.Context(), root, g)
+	require.NoError(t, err)
+	small := []string{"--store", root, "--set", "maxHashSlotNum=100", "--set", "maxIndexNum=400", "--set", "preallocateAheadBytes=1048576"}
+	ready, stop := startBroker(t, small...)
+	ask := func(code int, args ...string) (out, errs string) {
+		t.Helper()
+		got, out, errs := runApp(t, args...)
+		require.Equal(t, code, got, "%s%s", out, errs)
+		return out, errs
+	}
+	ask(0, "migrate", "online", "begin", "--broker", ready[2])
+	stop()
+	ready, stop = startBroker(t, small...)
+	ask(0, "migrate", "online", "status", "--watch", "--every", "10ms", "--broker", ready[2])
+	stop()
+
+	queues, err := filepath.Glob(filepath.Join(root, "consumequeue", "sample_1", "2", "0*"))
+	require.NoError(t, err)
+	require.Len(t, queues, 1)
+	f, err := os.OpenFile(queues[0], os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte{1}, 3*20+19) // the tags code of slot 3
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	left := filepath.Join(root, "tandemmq", "plan-123")
+	require.NoError(t, os.Mkdir(left, 0o755))
+
+	_, errs := ask(1, "migrate", "verify", "--store", root)
+	require.Contains(t, errs, "`tandemmq migrate repair` of the stopped store, first with --dry-run")
+	require.NoDirExists(t, left)
+	out, _ := ask(3, "migrate", "repair", "--store", root, "--dry-run")
+	require.Contains(t, out, "wrong-tags")
+	out, _ = ask(0, "migrate", "status", "--store", root)
+	require.Contains(t, out, "verified")
+	ask(0, "migrate", "repair", "--store", root)
+	out, _ = ask(0, "migrate", "status", "--store", root)
+	require.Contains(t, out, "repair-end")
+
+	ready, stop = startBroker(t, small...)
+	defer stop()
+	ask(0, "migrate", "online", "status", "--watch", "--every", "10ms", "--broker", ready[2])
+	out, _ = ask(0, "migrate", "online", "status", "--broker", ready[2])
+	require.Contains(t, out, "Migration: verified\n")
+	require.Regexp(t, `repair-end +-> verifying`, out)
+	ask(0, "migrate", "online", "cutover", "--broker", ready[2])
+}
+
 // The way of the runbook in the other direction: a broker over RocksDB, whose topics, groups and offsets are in databases, comes to files.
 func TestMigrateOnlineToFileCommands(t *testing.T) {
 	if !rocksdb.Available {

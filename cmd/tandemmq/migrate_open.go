@@ -72,6 +72,11 @@ func withMigration(c *cli.Context, step string, run func(*migration) error) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	if !locksShared(c, step) {
+		if err := l.RemoveScratch(); err != nil {
+			return err
+		}
+	}
 	log, err := commitlog.Open(l.CommitLogDir(), commitlog.Options{})
 	if err != nil {
 		return err
