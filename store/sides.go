@@ -33,6 +33,7 @@ type sides struct {
 
 	comparison comparison
 	shadow     shadow
+	met        metQueues
 
 	mending sync.Mutex
 	gaveUp  struct { // queues that differ after they were built again, or whose names a side refuses
@@ -60,6 +61,7 @@ func openSides(v *views, minPhy int64) (_ *sides, err error) {
 	d.store, err = combine.New(f, r, combine.Options{
 		Preferred: preferred, Authority: authority, LightInRocks: !v.s.filesHaveLight(), Logger: v.s.o.Logger,
 		OnDiverged: func(one combine.Divergence) {
+			d.met.add(one)
 			if one.Side == cq.KindRocks && v.view != nil { // the row that says how far RocksDB is does not wait for single queues
 				v.view.changed.Store(true)
 			}

@@ -56,6 +56,11 @@ type SideState struct {
 	History int64
 	// Diverged are queues that lack something there and are built again; Given are those that were given up: they differ, and the log does not tell which side is right, or the side cannot have them.
 	Diverged, Given int
+	// Met counts the queues that were found to lack something there since the store was opened, by whoever met that, each as often as it was found; MetLast are the last ones, the newest at the end.
+	Met     int64
+	MetLast []MetQueue
+	// Replaced counts how often the side was taken away since the store was opened, as it was damaged.
+	Replaced int64
 	// Failure is why the side will not come to have what it lacks; nil while it may.
 	Failure error
 }
@@ -74,6 +79,10 @@ func (s *Store) SideStates() (map[cq.Kind]SideState, error) {
 	states := make(map[cq.Kind]SideState, len(combinedKinds))
 	for _, kind := range combinedKinds {
 		st := SideState{Kind: kind, Comparing: !d.v.compared(), Diverged: d.diverged(kind), Given: d.differ(kind), Failure: d.store.Failure(kind)}
+		st.Met, st.MetLast = d.met.get(kind)
+		if kind == cq.KindRocks {
+			st.Replaced = d.v.s.replacing.round.Load()
+		}
 		if d.holds(kind) {
 			st.Filling = d.fillMark(kind)
 			if st.History = st.Filling.To; d.held == kind && !d.hold.ended() {

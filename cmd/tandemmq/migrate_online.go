@@ -356,10 +356,13 @@ func settled(st *online.Status) bool {
 	if slices.ContainsFunc(st.Asked, func(a online.Step) bool { return a.Running }) {
 		return false
 	}
+	if st.Fill != nil && st.Waits == "" {
+		return false
+	}
 	switch st.Phase {
 	case state.Backfilling, state.CatchingUp, state.Verifying, state.Repairing, state.RollingBack, state.Planned, state.Finalizing:
 		return st.Waits != ""
-	case state.Diverged:
+	case state.Diverged, state.Verified, state.Cutover:
 		return st.Diverged[cq.KindFile]+st.Diverged[cq.KindRocks] == 0
 	}
 	return true
@@ -589,6 +592,9 @@ func nextOnline(st *online.Status) string {
 		return "stop the broker, take topics, groups and offsets over with `tandemmq migrate metadata --store DIR --to file --yes`, and start it: it then keeps its queues in files and in RocksDB"
 	case st.RestartNeeded:
 		return "restart the broker: it then keeps its queues in files and in RocksDB"
+	}
+	if n := st.Diverged[cq.KindFile] + st.Diverged[cq.KindRocks]; st.Phase == state.Verified && (st.Fill != nil || n > 0) {
+		return "wait: what lacks something is built again, and then verified again"
 	}
 	switch st.Phase {
 	case state.Verified:

@@ -114,6 +114,8 @@ type Migration struct {
 	covered   *state.Coverage          // of the comparison in which certified was found; nil: that of a verification. The same
 	stuck     bool                     // the side that is kept is not compared again before somebody has asked for something. The same
 
+	seen sidesSeen // guarded by step
+
 	topics topicsSeen
 
 	mu struct {
@@ -328,6 +330,9 @@ func (m *Migration) next(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if more, err := m.lookAtShadow(&st); more || err != nil {
+		return more, err
+	}
+	if more, err := m.lookAtSides(&st); more || err != nil {
 		return more, err
 	}
 	switch st.Phase {

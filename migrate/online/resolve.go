@@ -58,6 +58,7 @@ func (m *Migration) Resolve(ctx context.Context, actor string, keys []cq.Key, si
 			return fmt.Errorf("resolve: %w", err)
 		}
 	}
+	m.skipMet()
 	st = m.state()
 	if st.Online.Findings.Remaining() > 0 || st.Phase != state.Diverged {
 		m.kickNow()
@@ -78,6 +79,7 @@ func (m *Migration) rebuild(actor string, keys []cq.Key) error {
 		}
 		names = append(names, k.String())
 	}
+	m.skipMet()
 	m.mending = true
 	m.kickNow()
 	what := "built again from the log: " + strings.Join(names[:min(len(names), maxDifferences)], ", ")

@@ -194,6 +194,11 @@ func (m *Migration) Status() Status {
 		return s
 	}
 	s.Refused = m.refusedNow(st, sides)
+	for serving, wanted := range map[*cq.Kind]cq.Kind{&s.Reads: s.Reads, &s.Authority: s.Authority} {
+		if side := sides[wanted]; side.Filling != nil || side.Failure != nil { // the other one serves meanwhile
+			*serving = otherKind(wanted)
+		}
+	}
 	s.Diverged, s.Differ = map[cq.Kind]int{}, map[cq.Kind]int{}
 	for kind, side := range sides {
 		s.Diverged[kind], s.Differ[kind] = side.Diverged, side.Given

@@ -135,6 +135,12 @@ func (m *Migration) compare(ctx context.Context, step string, s scope) (*compari
 	if err != nil {
 		return nil, err
 	}
+	m.skipMet()
+	if whole { // both sides are there
+		if sides, err := m.s.SideStates(); err == nil {
+			m.seen.replaced = sides[cq.KindRocks].Replaced
+		}
+	}
 	if r := m.s.ShadowReads(); r.Found > m.shadow && s.alone == "" && s.only == nil { // of what was compared before, it may be
 		c.differs.Mending = c.differs.Mending || r.Judged > m.judged
 		m.shadow, m.judged, m.certified = r.Found, r.Judged, nil
@@ -202,6 +208,7 @@ func (m *Migration) lookAtShadow(st *state.State) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	m.skipMet()
 	m.mending = m.mending || r.Judged > m.judged
 	m.shadow, m.judged, m.certified = r.Found, r.Judged, nil
 	return true, nil

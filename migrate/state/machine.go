@@ -60,6 +60,9 @@ const (
 	StepDiffers    Event = "step-differs"    // after the cutover, a step has compared queues and found differences; likewise a note
 	Healed         Event = "healed"          // queues that differed after the cutover were built again and are the same; likewise a note
 	QueueKept      Event = "queue-kept"      // somebody has chosen which side of a queue stays; likewise a note
+	QueueDamaged   Event = "queue-damaged"   // after the cutover, a queue was found to lack something by who met that, and is built again; likewise a note
+	SideReplaced   Event = "side-replaced"   // after the cutover, a side was found damaged and is built again; likewise a note
+	SideWhole      Event = "side-whole"      // it was; likewise a note
 	QueueRebuilt   Event = "queue-rebuilt"   // somebody has asked for queues to be built again from the log; likewise a note
 )
 
