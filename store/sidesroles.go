@@ -238,15 +238,13 @@ func (d *sides) decide(ctx context.Context, v *SideVerdict) error {
 		return nil
 	}
 	k, decided := v.Key, false
-	for i := range v.Found {
-		one := &v.Found[i]
-		if one.From < 0 || one.sampled {
-			continue
-		}
-		if one.Side == "" {
+	for i := range v.Found { // before a side is marked: what is being built again says nothing of a slot
+		if one := &v.Found[i]; one.From >= 0 && !one.sampled && one.Side == "" {
 			one.Side = d.wrongSide(k, one.From)
 		}
-		if !decided {
+	}
+	for i := range v.Found {
+		if one := &v.Found[i]; one.From >= 0 && !one.sampled && !decided {
 			decided = d.judge(k, one.From) != undecided
 		}
 	}
