@@ -12,6 +12,7 @@ type group struct {
 	engines   []string
 	failed    map[string]bool          // by engine: it is not tried again
 	took      map[string]time.Duration // likewise, the last time
+	unfit     bool                     // it was said why it cannot be run here
 }
 
 // StoreEngines are the engines of scenarios that compare stores.
@@ -81,7 +82,7 @@ func (x *Runner) groups() (all []*group) {
 			all[n-1].scenarios = append(all[n-1].scenarios, s)
 			continue
 		}
-		all = append(all, &group{[]Scenario{s}, engines, map[string]bool{}, map[string]time.Duration{}})
+		all = append(all, &group{scenarios: []Scenario{s}, engines: engines, failed: map[string]bool{}, took: map[string]time.Duration{}})
 	}
 	return all
 }

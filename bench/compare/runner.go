@@ -203,7 +203,10 @@ func (x *Runner) repeat(ctx context.Context, n int, groups []*group, runs int, w
 	for i, g := range groups {
 		s := g.scenarios[0]
 		if why := x.unfit(&s, work); why != "" {
-			x.leave(rep, why)
+			if !g.unfit { // once: what is free differs from one repetition to the next
+				g.unfit = true
+				x.leave(rep, why)
+			}
 			continue
 		}
 		for _, e := range g.engines {

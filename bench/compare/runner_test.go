@@ -172,6 +172,13 @@ func TestLeft(t *testing.T) {
 	var ran []string
 	huge := fake("huge", []string{File}, &ran, nil)
 	huge.Disk = 1 << 60
+	asked := 0
+	huge.Unfit = func() string { // as what is free differs
+		if asked++; asked == 1 {
+			return ""
+		}
+		return "another reason"
+	}
 	x := runner(t, huge, fake("a", []string{File}, &ran, nil))
 	x.Left = []string{"engine java: no JDK"}
 	rep, err := x.Run(t.Context())
