@@ -403,9 +403,9 @@ func TestFinalizeAgainstTheLog(t *testing.T) {
 			require.Equal(t, cq.KindRocks, f.checked)
 			require.Equal(t, state.Cutover, m.Status().Phase)
 			require.NoError(t, m.Resolve(t.Context(), "me", []cq.Key{keyA}, ""))
-			require.Contains(t, m.Status().History[len(m.Status().History)-1].Note, "the rocks side stays as it is up to slot 10")
+			requireNoted(t, m, "the rocks side stays as it is up to slot 10")
 			require.NoError(t, m.Finalize(t.Context(), "me", 0))
-			require.Contains(t, m.Status().History[len(m.Status().History)-1].Note, "15 units of 2 queues were compared with the log")
+			requireNoted(t, m, "15 units of 2 queues were compared with the log")
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -270,3 +271,13 @@ func reload(t *testing.T, root string) *state.State {
 }
 
 var errDisk = errors.New("no disk")
+
+// requireNoted requires a text in the history. What a migration sees by itself may be noted behind it at any time.
+func requireNoted(t *testing.T, m *Migration, want string) {
+	t.Helper()
+	var notes []string
+	for _, e := range m.Status().History {
+		notes = append(notes, e.Note)
+	}
+	require.Contains(t, strings.Join(notes, "\n"), want)
+}
