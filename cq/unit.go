@@ -2,6 +2,7 @@ package cq
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
@@ -50,6 +51,13 @@ type Unit struct {
 	TagsCode         int64 // hash of TAGS, delivery time of a delayed message, or an ext address (IsExtAddress)
 	StoreTimestampMs int64 // store time of the record in ms since the epoch; NoTimestamp where the store keeps none
 	Size             int32 // length of the whole record in bytes (TOTALSIZE)
+}
+
+// AppendUnit appends u to b as the 20 bytes that it has in a queue file, big-endian: position, size, tags code. It is the form that checksums of units are made of, since all stores agree in it.
+func AppendUnit(b []byte, u Unit) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(u.PhyOffset))
+	b = binary.BigEndian.AppendUint32(b, uint32(u.Size))
+	return binary.BigEndian.AppendUint64(b, uint64(u.TagsCode))
 }
 
 // PreBlankSize marks a pre-blank unit: filler that the file format puts below a queue's first real unit.

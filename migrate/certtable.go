@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 
 	"github.com/tandemq/tandemmq/cq"
 )
@@ -82,18 +83,11 @@ func (t *CertifiedQueues) Get(k cq.Key) (Certified, bool) {
 		return Certified{}, false
 	}
 	from, to := t.topics[at].from, t.end(at)
-	for from < to {
-		mid := from + (to-from)/2
-		switch r := t.row(mid); {
-		case r.queueID == k.QueueID:
-			return r.of(t.topics[at].name), true
-		case r.queueID < k.QueueID:
-			from = mid + 1
-		default:
-			to = mid
-		}
+	i := from + sort.Search(to-from, func(i int) bool { return t.row(from+i).queueID >= k.QueueID })
+	if i == to || t.row(i).queueID != k.QueueID {
+		return Certified{}, false
 	}
-	return Certified{}, false
+	return t.row(i).of(t.topics[at].name), true
 }
 
 // end is where the queues of a topic end.

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -553,13 +552,11 @@ func crcUnits(crc uint32, units []cq.Unit) uint32 {
 	var b [20 * 64]byte
 	for len(units) > 0 {
 		n := min(len(units), 64)
+		p := b[:0]
 		for i := range n {
-			p := b[i*20:]
-			binary.BigEndian.PutUint64(p, uint64(units[i].PhyOffset))
-			binary.BigEndian.PutUint32(p[8:], uint32(units[i].Size))
-			binary.BigEndian.PutUint64(p[12:], uint64(units[i].TagsCode))
+			p = cq.AppendUnit(p, units[i])
 		}
-		crc = crc32.Update(crc, crc32.IEEETable, b[:n*20])
+		crc = crc32.Update(crc, crc32.IEEETable, p)
 		units = units[n:]
 	}
 	return crc

@@ -3,7 +3,6 @@ package store
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -112,12 +111,9 @@ func (d *dumper) queue(ctx context.Context, k cq.Key, q cq.Queue) error {
 	}
 	line := queueLine{key: k, min: b.Min, max: b.Max}
 	crc := crc32.NewIEEE()
-	var image [20]byte
+	var image [unitBytes]byte
 	err = d.eachUnit(ctx, k, q, b, func(_ int64, u *cq.Unit) error {
-		binary.BigEndian.PutUint64(image[0:], uint64(u.PhyOffset))
-		binary.BigEndian.PutUint32(image[8:], uint32(u.Size))
-		binary.BigEndian.PutUint64(image[12:], uint64(u.TagsCode))
-		_, _ = crc.Write(image[:]) // a hash never fails
+		_, _ = crc.Write(cq.AppendUnit(image[:0], *u)) // a hash never fails
 		if d.inLog(u) {
 			line.readable++
 		}

@@ -60,12 +60,15 @@ func (s *Store) sideOf(kind cq.Kind) (cq.Store, error) {
 		return nil, ErrClosed
 	case s.views == nil:
 		return nil, ErrNotCombined
-	case s.views.sides != nil:
-		return s.views.sides.side(kind), nil
-	case s.views.queues.Kind() != kind:
+	}
+	q := s.views.queues
+	if d := s.views.sides; d != nil {
+		q = d.side(kind)
+	}
+	if q.Kind() != kind {
 		return nil, ErrNotCombined
 	}
-	return s.views.queues, nil
+	return q, nil
 }
 
 func lostFilesOf(ctx context.Context, l Layout, q cq.Store) ([]string, error) {

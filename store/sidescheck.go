@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -17,20 +16,11 @@ import (
 //
 // Errors: ErrNotCombined where there is no such side; ErrRebuilding, with the reason, while it is being filled or was given up; those of a side that cannot be read; ctx.
 func (s *Store) CheckSide(ctx context.Context, kind cq.Kind, o VerifySidesOptions, each func(v *SideVerdict) error) error {
-	switch {
-	case s.closed.Load():
-		return ErrClosed
-	case s.views == nil:
-		return ErrNotCombined
+	side, err := s.sideOf(kind)
+	if err != nil {
+		return err
 	}
-	v, side := s.views, s.views.queues
-	d := v.sides
-	if d != nil {
-		side = d.side(kind)
-	}
-	if side.Kind() != kind {
-		return ErrNotCombined
-	}
+	v, d := s.views, s.views.sides
 	release := s.brake.use()
 	defer release()
 	p := &braking{b: &s.brake, share: o.Share}
@@ -87,7 +77,7 @@ type sideCheck struct {
 	kept    int64 // lower slots are not looked at
 
 	buf    [getBatch]cq.Unit
-	crcBuf [fileUnitBytes]byte
+	crcBuf [unitBytes]byte
 	last   cq.Unit // the last one that is right
 	gap    int64   // the first slot without a unit behind it; -1: there is none
 }
@@ -149,11 +139,7 @@ func (c *sideCheck) queue(ctx context.Context) error {
 // unit looks at a unit, and at the gap before it.
 func (c *sideCheck) unit(ctx context.Context, slot int64, u *cq.Unit) (bytes int64, err error) {
 	v := c.verdict
-	p := c.crcBuf[:]
-	binary.BigEndian.PutUint64(p, uint64(u.PhyOffset))
-	binary.BigEndian.PutUint32(p[8:], uint32(u.Size))
-	binary.BigEndian.PutUint64(p[12:], uint64(u.TagsCode))
-	v.CRC = crc32.Update(v.CRC, crc32.IEEETable, p)
+	v.CRC = crc32.Update(v.CRC, crc32.IEEETable, cq.AppendUnit(c.crcBuf[:0], *u))
 	v.Units++
 	if u.IsLost() {
 		return 0, nil

@@ -146,18 +146,7 @@ func (d *sides) wrongSide(k cq.Key, slot int64) cq.Kind {
 // describes compares a unit, as side has it, with the record it points to, and says what is wrong, "" when nothing is. A record that has expired says nothing. Which slot it is in is no matter: RocketMQ has
 // shifted queues (F1). checkCRC has the record's body be read too. bytes is how long the record is, 0 where there is none.
 func (v *views) describes(side cq.Reader, k cq.Key, u *cq.Unit, checkCRC bool) (class, why string, bytes int64) {
-	log := v.s.writer.Log()
-	var held commitlog.Held
-	defer held.Release()
-	err := commitlog.GuardFault(func() error {
-		b, err := log.Select(u.PhyOffset, u.Size, &held)
-		if err != nil {
-			return err
-		}
-		var r message.Record
-		if err := r.Decode(b, checkCRC); err != nil {
-			return err
-		}
+	err := v.record(u, checkCRC, func(r *message.Record) {
 		bytes = int64(r.TotalSize)
 		_, owned := r.SlotIn(k.Topic, k.QueueID)
 		switch {
@@ -172,7 +161,6 @@ func (v *views) describes(side cq.Reader, k cq.Key, u *cq.Unit, checkCRC bool) (
 		case u.StoreTimestampMs != cq.NoTimestamp && u.StoreTimestampMs != r.StoreTimestampMs:
 			class, why = "wrong-time", fmt.Sprintf("the record at %d was stored at %d, the unit says %d", u.PhyOffset, r.StoreTimestampMs, u.StoreTimestampMs)
 		}
-		return nil
 	})
 	var gone *commitlog.RangeError
 	if errors.As(err, &gone) && u.PhyOffset < gone.Min {
@@ -182,4 +170,22 @@ func (v *views) describes(side cq.Reader, k cq.Key, u *cq.Unit, checkCRC bool) (
 		return "wrong-position", fmt.Sprintf("the record at %d cannot be read: %v", u.PhyOffset, err), bytes
 	}
 	return class, why, bytes
+}
+
+// record reads the record that a unit points to, and hands it to use, which keeps nothing of it.
+func (v *views) record(u *cq.Unit, checkCRC bool, use func(r *message.Record)) error {
+	var held commitlog.Held
+	defer held.Release()
+	return commitlog.GuardFault(func() error {
+		b, err := v.s.writer.Log().Select(u.PhyOffset, u.Size, &held)
+		if err != nil {
+			return err
+		}
+		var r message.Record
+		if err := r.Decode(b, checkCRC); err != nil {
+			return err
+		}
+		use(&r)
+		return nil
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/message"
 )
@@ -82,29 +81,21 @@ func (d *sides) reportTwice(k cq.Key, slot int64, units [2]cq.Unit) {
 
 // proves tells whether the log has a record where a unit points, which says that the slot is its own. A tags code that is in a file of its own, which is lost, counts as right.
 func (d *sides) proves(kind cq.Kind, k cq.Key, slot int64, u *cq.Unit) (yes bool) {
-	var held commitlog.Held
-	defer held.Release()
-	_ = commitlog.GuardFault(func() error { // what cannot be read proves nothing
-		b, err := d.v.s.writer.Log().Select(u.PhyOffset, u.Size, &held)
-		if err != nil {
-			return err
-		}
-		var r message.Record
-		if err := r.Decode(b, false); err != nil || r.TotalSize != u.Size || r.PhyOffset != u.PhyOffset || !r.OwesUnit() {
-			return err
+	_ = d.v.record(u, false, func(r *message.Record) { // what cannot be read proves nothing
+		if r.TotalSize != u.Size || r.PhyOffset != u.PhyOffset || !r.OwesUnit() {
+			return
 		}
 		if u.TagsCode != r.TagsCode(d.v.view.levels) && !cq.IsExtLost(d.side(kind), k, u.TagsCode) {
-			return nil
+			return
 		}
 		if string(r.Topic) == k.Topic && r.QueueID == k.QueueID {
 			yes = r.QueueOffset == slot
-			return nil
+			return
 		}
 		r.MultiDispatch(func(queue []byte, queueID int32, queueOffset int64, ok bool) bool {
 			yes = ok && string(queue) == k.Topic && queueID == k.QueueID && queueOffset == slot
 			return !yes
 		})
-		return nil
 	})
 	return yes
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/tandemq/tandemmq/commitlog"
 	"github.com/tandemq/tandemmq/cq"
 	"github.com/tandemq/tandemmq/message"
 )
@@ -208,20 +207,7 @@ func (c *keepCopy) copy(ctx context.Context, from, to int64) error {
 
 // time is the store time of the record that a unit of a file leads to; that of the unit before where there is none.
 func (c *keepCopy) time(u *cq.Unit) int64 {
-	var held commitlog.Held
-	defer held.Release()
-	_ = commitlog.GuardFault(func() error {
-		b, err := c.d.v.s.writer.Log().Select(u.PhyOffset, u.Size, &held)
-		if err != nil {
-			return err
-		}
-		var r message.Record
-		if err := r.Decode(b, false); err != nil {
-			return err
-		}
-		c.ms = r.StoreTimestampMs
-		return nil
-	})
+	_ = c.d.v.record(u, false, func(r *message.Record) { c.ms = r.StoreTimestampMs })
 	return c.ms
 }
 

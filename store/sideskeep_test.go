@@ -33,6 +33,17 @@ func undecidedStore(t *testing.T, o Options) (root string) {
 	return root
 }
 
+// openUndecided opens such a store, read from one side.
+func openUndecided(t *testing.T, prefer StoreType) (root string, o Options, s *Store) {
+	t.Helper()
+	o = combineOptions()
+	o.CombineCQPreferCQType = prefer
+	root = undecidedStore(t, o)
+	s = openCombined(t, root, o)
+	awaitSides(t, s)
+	return root, o, s
+}
+
 // One side of a queue stays, whatever the log says, and the other one gets what it has, while puts go on. What is put then goes to both.
 func TestKeepSide(t *testing.T) {
 	needRocksDB(t)
@@ -48,11 +59,7 @@ func TestKeepSide(t *testing.T) {
 		{StoreTypeRocksDB, cq.KindFile, cq.KindFile},
 	} {
 		t.Run(fmt.Sprintf("%s read, %q kept", c.prefer, c.keep), func(t *testing.T) {
-			o := combineOptions()
-			o.CombineCQPreferCQType = c.prefer
-			root := undecidedStore(t, o)
-			s := openCombined(t, root, o)
-			awaitSides(t, s)
+			root, o, s := openUndecided(t, c.prefer)
 			v := verifySides(t, s, VerifySidesOptions{}).at[k]
 			require.EqualValues(t, 1, v.Different)
 			require.False(t, v.Mending)
@@ -126,11 +133,7 @@ func TestKeepSideIsCutOff(t *testing.T) {
 	k := cq.Key{Topic: "T", QueueID: 1}
 	for _, prefer := range viewKinds {
 		t.Run(string(prefer.kind()), func(t *testing.T) {
-			o := combineOptions()
-			o.CombineCQPreferCQType = prefer
-			root := undecidedStore(t, o)
-			s := openCombined(t, root, o)
-			awaitSides(t, s)
+			root, o, s := openUndecided(t, prefer)
 			d, other := s.views.sides, otherKind(prefer.kind())
 			d.giveUp(other, k)
 			d.store.MarkDiverged(other, k, errChosen)
@@ -170,11 +173,7 @@ func TestRebuildQueue(t *testing.T) {
 	k := cq.Key{Topic: "T", QueueID: 1}
 	for _, prefer := range viewKinds {
 		t.Run(string(prefer.kind()), func(t *testing.T) {
-			o := combineOptions()
-			o.CombineCQPreferCQType = prefer
-			root := undecidedStore(t, o)
-			s := openCombined(t, root, o)
-			awaitSides(t, s)
+			root, o, s := openUndecided(t, prefer)
 			require.False(t, verifySides(t, s, VerifySidesOptions{}).at[k].Mending)
 			require.NoError(t, s.RebuildQueue(k))
 			putSome(t, s, 5)

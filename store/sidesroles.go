@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -288,22 +287,15 @@ type sampling struct {
 	step, next int64 // slots
 	crc        uint32
 	any        bool
-	buf        [64 * fileUnitBytes]byte
+	buf        [64 * unitBytes]byte
 	n          int
 }
-
-const fileUnitBytes = 20
 
 func (s *sampling) take(slot int64, units [2]cq.Unit) error {
 	if !s.any {
 		s.any, s.crc, s.next = true, s.v.CRC, slot
 	}
-	u := &units[0]
-	p := s.buf[s.n:]
-	binary.BigEndian.PutUint64(p, uint64(u.PhyOffset))
-	binary.BigEndian.PutUint32(p[8:], uint32(u.Size))
-	binary.BigEndian.PutUint64(p[12:], uint64(u.TagsCode))
-	if s.n += fileUnitBytes; s.n == len(s.buf) {
+	if s.n = len(cq.AppendUnit(s.buf[:s.n], units[0])); s.n == len(s.buf) {
 		s.crc, s.n = crc32.Update(s.crc, crc32.IEEETable, s.buf[:]), 0
 	}
 	if s.want <= 0 || slot < s.next || slot < s.kept {

@@ -22,17 +22,23 @@ import (
 	"github.com/tandemq/tandemmq/store"
 )
 
-// The way of the runbook, by its commands.
-func TestMigrateOnlineCommands(t *testing.T) {
+// migratable makes a store of queues in files, and returns the flags that a broker of it has.
+func migratable(t *testing.T) (root string, small []string) {
+	t.Helper()
 	if !rocksdb.Available {
 		t.Skip("built without cgo: no RocksDB")
 	}
-	root := filepath.Join(t.TempDir(), "store")
+	root = filepath.Join(t.TempDir(), "store")
 	g := store.DefaultGenerateOptions()
 	g.Messages, g.Topics, g.CommitLogFileBytes = 200, 2, 4<<20
 	_, err := store.Generate(t.Context(), root, g)
 	require.NoError(t, err)
-	small := []string{"--store", root, "--set", "maxHashSlotNum=100", "--set", "maxIndexNum=400", "--set", "preallocateAheadBytes=1048576"}
+	return root, []string{"--store", root, "--set", "maxHashSlotNum=100", "--set", "maxIndexNum=400", "--set", "preallocateAheadBytes=1048576"}
+}
+
+// The way of the runbook, by its commands.
+func TestMigrateOnlineCommands(t *testing.T) {
+	root, small := migratable(t)
 	ready, stop := startBroker(t, small...)
 	require.Equal(t, "file", ready[5])
 	ask := func(code int, args ...string) (out, errs string) {
@@ -117,15 +123,7 @@ func TestMigrateOnlineCommands(t *testing.T) {
 
 // The stopped store of a migration in a running broker can be repaired: the broker verifies again then. What an attempt that was killed has left is removed.
 func TestMigrateOnlineRepairOfTheStoppedStore(t *testing.T) {
-	if !rocksdb.Available {
-		t.Skip("built without cgo: no RocksDB")
-	}
-	root := filepath.Join(t.TempDir(), "store")
-	g := store.DefaultGenerateOptions()
-	g.Messages, g.Topics, g.CommitLogFileBytes = 200, 2, 4<<20
-	_, err := store.Generate(t.Context(), root, g)
-	require.NoError(t, err)
-	small := []string{"--store", root, "--set", "maxHashSlotNum=100", "--set", "maxIndexNum=400", "--set", "preallocateAheadBytes=1048576"}
+	root, small := migratable(t)
 	ready, stop := startBroker(t, small...)
 	ask := func(code int, args ...string) (out, errs string) {
 		t.Helper()

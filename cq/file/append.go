@@ -165,7 +165,7 @@ func encodeRun(b []byte, entries []cq.Entry, slot int64) ([]byte, int) {
 		if e.QueueOffset != slot+int64(i) || e.QueueOffset >= maxSlot || !valid(e.Unit) || filler(e.Unit) {
 			return b, i
 		}
-		b = appendUnit(b, e.Unit)
+		b = cq.AppendUnit(b, e.Unit)
 	}
 	return b, len(entries)
 }

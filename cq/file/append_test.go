@@ -31,7 +31,7 @@ func fileOf(preBlanks, units, first int64) []byte {
 		b = append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	}
 	for i := range units {
-		b = appendUnit(b, testUnit(first+preBlanks+i))
+		b = cq.AppendUnit(b, testUnit(first+preBlanks+i))
 	}
 	return append(b, make([]byte, perFile*20-len(b))...)
 }
@@ -296,7 +296,7 @@ func TestImportKeepsQueuesWhole(t *testing.T) {
 		putUnits(t, dir, testKey, 0, unitsOf(0, 30)...)
 		s := open(t, dir, Options{MinPhyOffset: testUnit(120).PhyOffset})
 		require.NoError(t, importAt(s, 120, 130))
-		first := slices.Concat(fileOf(0, 30, 0)[:600], bytes.Repeat(appendUnit(nil, preBlank), 20))
+		first := slices.Concat(fileOf(0, 30, 0)[:600], bytes.Repeat(cq.AppendUnit(nil, preBlank), 20))
 		requireFiles(t, dir, map[string][]byte{
 			"00000000000000000000": first, "00000000000000001000": fileOf(50, 0, 50),
 			"00000000000000002000": fileOf(20, 10, 100),

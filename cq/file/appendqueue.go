@@ -159,7 +159,7 @@ func (q *queue) preBlankLocked(slot int64) error {
 	}
 	b := make([]byte, 0, (slot-from)*unitBytes) // at most one file
 	for range slot - from {
-		b = appendUnit(b, preBlank)
+		b = cq.AppendUnit(b, preBlank)
 	}
 	return q.writeLocked(b, from)
 }

@@ -69,13 +69,6 @@ func putUnit(b []byte, u cq.Unit) {
 	binary.BigEndian.PutUint64(b[tagsAt:], uint64(u.TagsCode))
 }
 
-// appendUnit appends the 20 bytes of u to b.
-func appendUnit(b []byte, u cq.Unit) []byte {
-	b = binary.BigEndian.AppendUint64(b, uint64(u.PhyOffset))
-	b = binary.BigEndian.AppendUint32(b, uint32(u.Size))
-	return binary.BigEndian.AppendUint64(b, uint64(u.TagsCode))
-}
-
 // valid tells whether RocketMQ counts u when it looks for the end of a queue; fillers do count.
 // Source: ConsumeQueue.recover, 5.5.0.
 func valid(u cq.Unit) bool { return u.PhyOffset >= 0 && u.Size > 0 }

@@ -50,14 +50,14 @@ func TestUnitBytes(t *testing.T) {
 			b, err := hex.DecodeString(tc.hex)
 			require.NoError(t, err)
 			require.Len(t, b, 20)
-			require.Equal(t, b, appendUnit(nil, tc.u))
+			require.Equal(t, b, cq.AppendUnit(nil, tc.u))
 			require.Equal(t, tc.u, decodeUnit(b))
 			require.Equal(t, [3]bool{tc.valid, tc.filler, tc.free}, [3]bool{valid(tc.u), filler(tc.u), free(tc.u)})
 		})
 	}
 	require.Equal(t, 6_000_000, DefaultFileBytes)
-	require.Equal(t, preBlank, decodeUnit(appendUnit(nil, preBlank)))
-	require.Equal(t, synthetic(9), decodeUnit(appendUnit(nil, synthetic(9))))
+	require.Equal(t, preBlank, decodeUnit(cq.AppendUnit(nil, preBlank)))
+	require.Equal(t, synthetic(9), decodeUnit(cq.AppendUnit(nil, synthetic(9))))
 }
 
 func TestExtAddress(t *testing.T) {

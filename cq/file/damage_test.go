@@ -189,7 +189,7 @@ func TestSparseFiles(t *testing.T) {
 		require.NoError(t, f.Close())
 		var b []byte
 		for _, u := range units {
-			b = appendUnit(b, u)
+			b = cq.AppendUnit(b, u)
 		}
 		patch(t, path(dir, 0), from*20, b...)
 	}
@@ -327,10 +327,10 @@ func TestFileCutWhileMapped(t *testing.T) {
 func FuzzQueueFiles(f *testing.F) {
 	var seed []byte
 	for _, u := range unitsOf(0, 7) {
-		seed = appendUnit(seed, u)
+		seed = cq.AppendUnit(seed, u)
 	}
 	f.Add(seed, int64(0), int64(0))
-	f.Add(append(appendUnit(appendUnit(nil, preBlank), synthetic(5)), seed...), int64(11_000), int64(40))
+	f.Add(append(cq.AppendUnit(cq.AppendUnit(nil, preBlank), synthetic(5)), seed...), int64(11_000), int64(40))
 	f.Add(append(seed[:100:100], make([]byte, 40)...), int64(10_400), int64(1))
 	f.Fuzz(func(t *testing.T, content []byte, minPhy, base int64) {
 		const size = 4 * unitBytes

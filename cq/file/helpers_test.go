@@ -46,7 +46,7 @@ func putUnits(t *testing.T, dir string, k cq.Key, from int64, units ...cq.Unit) 
 		if st, err := os.Stat(path); err != nil || st.Size() == 0 {
 			require.NoError(t, os.WriteFile(path, make([]byte, perFile*20), 0o644))
 		}
-		patch(t, path, slot%perFile*20, appendUnit(nil, u)...)
+		patch(t, path, slot%perFile*20, cq.AppendUnit(nil, u)...)
 	}
 }
 

@@ -209,7 +209,7 @@ func (w *slotWriter) write(from int64, units []cq.Unit) error {
 		n := min(int64(len(units)), w.first+w.perFile-from, scanBytes/unitBytes)
 		w.buf = w.buf[:0]
 		for _, u := range units[:n] {
-			w.buf = appendUnit(w.buf, u)
+			w.buf = cq.AppendUnit(w.buf, u)
 		}
 		if _, err := w.f.WriteAt(w.buf, (from-w.first)*unitBytes); err != nil {
 			return err

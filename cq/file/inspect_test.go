@@ -23,9 +23,9 @@ func TestFiles(t *testing.T) {
 	}, list)
 	require.NoError(t, s.Close())
 
-	patch(t, path(dir, 120), 20*20, make([]byte, 20)...)                // slot 120
-	patch(t, path(dir, 130), 30*20, slices.Repeat([]byte{0xff}, 20)...) // slot 130
-	patch(t, path(dir, 190), 40*20, appendUnit(nil, testUnit(190))...)  // beyond the end
+	patch(t, path(dir, 120), 20*20, make([]byte, 20)...)                  // slot 120
+	patch(t, path(dir, 130), 30*20, slices.Repeat([]byte{0xff}, 20)...)   // slot 130
+	patch(t, path(dir, 190), 40*20, cq.AppendUnit(nil, testUnit(190))...) // beyond the end
 	s = open(t, dir, Options{ReadOnly: true})
 	list, err = s.Files(t.Context(), testKey)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestFiles(t *testing.T) {
 		require.True(t, ok)
 		fields := UnitFields(u)
 		require.Contains(t, fields[1].Text, want)
-		raw := appendUnit(nil, u)
+		raw := cq.AppendUnit(nil, u)
 		require.Equal(t, fields[0].Value, int64(binary.BigEndian.Uint64(raw[fields[0].Offset:])))
 		require.Equal(t, fields[1].Value, int32(binary.BigEndian.Uint32(raw[fields[1].Offset:])))
 		require.Equal(t, fields[2].Value, int64(binary.BigEndian.Uint64(raw[fields[2].Offset:])))

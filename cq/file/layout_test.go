@@ -78,7 +78,7 @@ func TestFileSize(t *testing.T) {
 	put := func(t *testing.T, dir, topic string, bytes int) {
 		qdir := filepath.Join(dir, "consumequeue", topic, "0")
 		require.NoError(t, os.MkdirAll(qdir, 0o755))
-		b := append(appendUnit(nil, testUnit(0)), make([]byte, bytes-unitBytes)...)
+		b := append(cq.AppendUnit(nil, testUnit(0)), make([]byte, bytes-unitBytes)...)
 		require.NoError(t, os.WriteFile(filepath.Join(qdir, "00000000000000000000"), b, 0o644))
 	}
 	t.Run("nothing there", func(t *testing.T) {

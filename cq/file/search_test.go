@@ -110,10 +110,10 @@ func TestF24HolesInFiles(t *testing.T) {
 // FuzzRead: no bytes in a queue file make a read panic, go round for ever or answer what can be no unit.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte{}, int64(0), int64(0))
-	f.Add(appendUnit(nil, testUnit(3)), int64(3*20), int64(3))
-	f.Add(appendUnit(nil, preBlank), int64(0), int64(0))
-	f.Add(appendUnit(nil, cq.Unit{PhyOffset: -1, Size: -1, TagsCode: math.MinInt64}), int64(7), int64(0))
-	f.Add(appendUnit(nil, cq.Unit{PhyOffset: math.MaxInt64, Size: math.MaxInt32, TagsCode: math.MinInt64}), int64(49*20), int64(49))
+	f.Add(cq.AppendUnit(nil, testUnit(3)), int64(3*20), int64(3))
+	f.Add(cq.AppendUnit(nil, preBlank), int64(0), int64(0))
+	f.Add(cq.AppendUnit(nil, cq.Unit{PhyOffset: -1, Size: -1, TagsCode: math.MinInt64}), int64(7), int64(0))
+	f.Add(cq.AppendUnit(nil, cq.Unit{PhyOffset: math.MaxInt64, Size: math.MaxInt32, TagsCode: math.MinInt64}), int64(49*20), int64(49))
 	f.Fuzz(func(t *testing.T, content []byte, at, from int64) {
 		const fileBytes = perFile * unitBytes
 		dir := t.TempDir()

@@ -47,7 +47,7 @@ func (q *queue) skipLocked(ctx context.Context, to int64) error {
 		}
 		n := min(to-st.max, skipPart, q.s.perFile-st.max%q.s.perFile)
 		for b = b[:0]; int64(len(b)) < n*unitBytes; {
-			b = appendUnit(b, cq.LostUnit())
+			b = cq.AppendUnit(b, cq.LostUnit())
 		}
 		if err := q.writeLocked(b, st.max); err != nil {
 			return err

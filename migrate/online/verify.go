@@ -248,13 +248,14 @@ func (c *comparison) take(v *store.SideVerdict) error {
 	one := migrate.Certified{
 		Key: v.Key, Min: v.Bounds.Min, Max: v.To, MinPhyOffset: v.Bounds.MinPhyOffset, MaxPhyOffset: v.Bounds.MaxPhyOffset, CRC: v.CRC, Alone: v.Alone,
 	}
-	switch from, _ := c.begin(v.Key); {
+	from, _ := c.begin(v.Key)
+	switch {
 	case from == 0:
 		c.same = append(c.same, v.Key)
 	case !v.Alone:
 		c.unread += max(min(v.From, v.To)-v.Bounds.Min, 0)
 	}
-	if from, _ := c.begin(v.Key); known && from > 0 {
+	if known && from > 0 {
 		one.Min, one.MinPhyOffset = before.Min, before.MinPhyOffset // the checksum begins there
 	}
 	if err := c.found.Add(one); err != nil {
